@@ -1,0 +1,16 @@
+"""The Transformer: every query attends to every key. The reference of every ratio."""
+
+from models.attention import dense_attention
+from models.mixer import AttentionMixer, Growth
+
+
+class Transformer(AttentionMixer):
+    """Softmax attention over all real tokens."""
+
+    family = "dense"
+    paper = "Vaswani et al. 2017, arXiv:1706.03762"
+    growth = Growth(2, 2)
+    quadratic = True
+
+    def attend(self, q, k, v, mask, drop):
+        return dense_attention(q, k, v, mask, drop=drop)

@@ -1,0 +1,87 @@
+"""The encoder, written once: a stack of layers, each of them the variant's own or the default one around its mixer."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Bool, Float
+
+from models.attention import require_boolean
+from models.mixer import Layer, Mixer, Sizes
+
+Variant = Callable[..., Mixer | Layer]  # (sizes, *, rngs) -> mixer or layer
+
+
+class FeedForward(nnx.Module):
+    """Linear, GELU, linear, with dropout after each."""
+
+    def __init__(self, sizes: Sizes, *, rngs: nnx.Rngs) -> None:
+        init: dict[str, Any] = {"kernel_init": nnx.initializers.xavier_uniform(), "dtype": sizes.dtype, "rngs": rngs}
+        self.up = nnx.Linear(sizes.dim, sizes.mlp_dim, **init)
+        self.down = nnx.Linear(sizes.mlp_dim, sizes.dim, **init)
+        self.rate = sizes.dropout
+
+    def __call__(self, x: Float[Array, "B L D"], rngs: nnx.Rngs | None) -> Float[Array, "B L D"]:
+        hidden = dropout(jax.nn.gelu(self.up(x)), self.rate, rngs)
+        return dropout(self.down(hidden), self.rate, rngs)
+
+
+class EncoderLayer(Layer):
+    """The default layer, pre-norm: x + mixer(norm(x)), then x + feed_forward(norm(x))."""
+
+    def __init__(self, mixer: Mixer, sizes: Sizes, *, rngs: nnx.Rngs) -> None:
+        self.mixer_norm = nnx.LayerNorm(sizes.dim, dtype=sizes.dtype, rngs=rngs)
+        self.mixer = mixer
+        self.feed_forward_norm = nnx.LayerNorm(sizes.dim, dtype=sizes.dtype, rngs=rngs)
+        self.feed_forward = FeedForward(sizes, rngs=rngs)
+        self.rate = sizes.dropout
+
+    def __call__(
+        self,
+        x: Float[Array, "B L D"],
+        mask: Bool[Array, "B L"] | None,
+        carry: Any,
+        *,
+        deterministic: bool,
+        rngs: nnx.Rngs | None,
+    ) -> tuple[Float[Array, "B L D"], Any]:
+        rngs = None if deterministic else rngs
+        own = {"rngs": rngs} if self.mixer.stochastic else {}
+        x = x + dropout(self.mixer(self.mixer_norm(x), mask, **own), self.rate, rngs)
+        return x + self.feed_forward(self.feed_forward_norm(x), rngs), carry
+
+
+class Encoder(nnx.Module):
+    """Layers and a last normalisation: [B, L, D] to [B, L, D]."""
+
+    def __init__(self, variant: Variant, layers: int, sizes: Sizes, *, rngs: nnx.Rngs) -> None:
+        self.layers = nnx.List(build_layer(variant, sizes, rngs) for _ in range(layers))
+        self.norm = nnx.LayerNorm(sizes.dim, dtype=sizes.dtype, rngs=rngs)
+        self.max_length, self.rate = sizes.max_length, sizes.dropout
+
+    def __call__(
+        self, x: Float[Array, "B L D"], mask: Bool[Array, "B L"] | None, *, rngs: nnx.Rngs | None = None
+    ) -> Float[Array, "B L D"]:
+        """Encodes; `rngs` turns training on (dropout and other noise), None is evaluation."""
+        require_boolean(mask)
+        if x.shape[1] > self.max_length:
+            raise ValueError(f"{x.shape[1]} tokens are more than max_length {self.max_length}")
+        x, carry = dropout(x, self.rate, rngs), None
+        for layer in self.layers:
+            x, carry = layer(x, mask, carry, deterministic=rngs is None, rngs=rngs)
+        return self.norm(x)
+
+
+def build_layer(variant: Variant, sizes: Sizes, rngs: nnx.Rngs) -> Layer:
+    """One layer of `variant`: its own, or the default one around its mixer."""
+    built = variant(sizes, rngs=rngs)
+    return built if isinstance(built, Layer) else EncoderLayer(built, sizes, rngs=rngs)
+
+
+def dropout(x: Float[Array, "..."], rate: float, rngs: nnx.Rngs | None) -> Float[Array, "..."]:
+    """Drops entries at `rate` in training (`rngs` given), nothing in evaluation."""
+    if rngs is None or rate == 0:
+        return x
+    return jnp.where(jax.random.bernoulli(rngs.dropout(), 1 - rate, x.shape), x / (1 - rate), 0)
