@@ -1,0 +1,87 @@
+# A thin layer over `python -m lra.<module>`: it makes .venv the first time and turns variables into Hydra overrides.
+SHELL := bash
+# ARGS reaches the program as the shell's quoting says, with no expansion of {a,b} or [1,2] on the way.
+.SHELLFLAGS := -f +B -c
+.DEFAULT_GOAL := help
+
+## a variant's name, a class (my_package.my_module.MyMixer), a comma list, or all
+VARIANT ?=
+## a comma list of listops, text, retrieval, image, pathfinder; default: those that exist
+TASK ?= $(subst $(space),$(comma),$(notdir $(basename $(tasks))))
+## the size of the work: mini, lra, paper
+PRESET ?= mini
+## a comma list of seeds
+SEEDS ?= 0
+## where runs are started: local, slurm, ray
+LAUNCHER ?= local
+## folder for score and speed files; default: results/runs
+RESULTS ?=
+## folder with raw data, only read; default: each task's own source
+DATA_DIR ?=
+## further Hydra overrides (bench, check, plan, plot) or pytest options (test), quoted as for the shell
+ARGS ?=
+## what .venv is made for: auto, cpu, cuda, tpu; auto asks .venv, then the device files
+ACCELERATOR ?= auto
+## a comma list of slurm, ray, data: optional packages to add to .venv
+EXTRAS ?=
+## the Python to make .venv with; default: the newest of 3.11 to 3.13 that is found
+PYTHON ?=
+
+# Variables go to programs as arguments, never behind their back through the environment.
+unexport VARIANT TASK PRESET SEEDS LAUNCHER RESULTS DATA_DIR ARGS ACCELERATOR EXTRAS PYTHON PYTHONHOME PYTHONSAFEPATH
+
+comma := ,
+space := $() $()
+tasks := $(wildcard $(patsubst %,configs/task/%.yaml,listops text retrieval image pathfinder))
+python := .venv/bin/python
+quote = '$(subst ','\'',$(1))'
+# $(call overrides,key=VARIABLE ...): 'key=value' for each variable that has a value
+overrides = $(foreach pair,$(1),$(call override,$(firstword $(subst =, ,$(pair))),$($(lastword $(subst =, ,$(pair))))))
+override = $(if $(2),$(call quote,$(1)=$(2)))
+
+.PHONY: help setup lock bench check plan plot test test-full lint clean .venv .variant
+
+help: ## print this text
+	@echo 'make TARGET [VARIABLE=value ...], for example: make bench VARIANT=bigbird'
+	@awk -F ':.*## ' 'BEGIN { print "\nTargets" } /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
+	@awk 'BEGIN { print "\nVariables" } /^## / { text = substr($$0, 4) } \
+	  /^[A-Z_]+ \?=/ { printf "  %-12s %s%s\n", $$1, text, ($$3 ~ /^[^$$]/ ? "; default: " $$3 : "") }' Makefile
+
+setup: .venv ## make .venv from requirements/ (the other targets do it too, the first time)
+
+lock: ## resolve requirements/ anew from pyproject.toml (needs uv)
+	@scripts/lock.sh
+
+bench: .venv .variant ## train, test, time and measure VARIANT
+	$(python) -m lra.bench $(call overrides,model=VARIANT task=TASK preset=PRESET seed=SEEDS launcher=LAUNCHER results=RESULTS data_dir=DATA_DIR) $(value ARGS)
+
+check: .venv .variant ## hold VARIANT to the rules that every variant keeps
+	$(python) -m lra.check $(call overrides,model=VARIANT) $(value ARGS)
+
+plan: .venv .variant ## parameters, FLOPs, compiled memory of VARIANT, without running it
+	$(python) -m lra.plan $(call overrides,model=VARIANT task=TASK preset=PRESET) $(value ARGS)
+
+plot: .venv ## draw the chart and the tables from the result files
+	$(python) -m lra.report $(call overrides,results=RESULTS preset=PRESET) $(value ARGS)
+
+test: .venv ## run the tests
+	$(python) -m pytest -n 2 --dist worksteal -m 'not slow' $(value ARGS)
+
+test-full: .venv ## run the tests, the slow ones too
+	$(python) -m pytest -n 2 --dist worksteal $(value ARGS)
+
+lint: .venv ## check style and types
+	$(python) -m ruff check .
+	$(python) -m ruff format --check .
+	$(python) -m mypy
+
+clean: ## remove .work (logs, checkpoints) and caches in this folder; results and .venv stay
+	@find . '(' -path ./.git -o -path ./.venv -o -path ./results ')' -prune -o \
+	  '(' -path ./.work -o -name __pycache__ -o -name '.*_cache' -o -name .hypothesis ')' -prune -print -exec rm -rf {} + \
+	  | sed 's/^/removed /' | grep . || echo 'nothing to remove'
+
+.venv:
+	@PYTHON=$(call quote,$(PYTHON)) scripts/environment.sh $(call quote,$(ACCELERATOR)) $(call quote,$(EXTRAS))
+
+.variant: .venv
+	@$(if $(VARIANT),,$(python) -m lra.bench --list; echo 'make: VARIANT is missing, for example VARIANT=bigbird' >&2; exit 2)
