@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+
 from tasks.task import Split
 
 _FIT_EXAMPLES, _FIT_TOKENS = 20_000, 30_000_000  # bounds of what the linear model is fitted on

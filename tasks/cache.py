@@ -29,6 +29,8 @@ from tasks.task import Source, Split, Task
 FORMAT = 1  # of the entries themselves; a task's own `version` says how its examples are encoded
 SPLITS = ("train", "validation", "test")
 
+_LONG_SECONDS = 3
+
 Report = Callable[[int, int], None]  # called while building with the work done and the work there is, in any unit
 
 log = logging.getLogger(__name__)
@@ -110,14 +112,16 @@ def _locked(entry: Path) -> Iterator[None]:
 
 @contextmanager
 def _announced(what: str) -> Iterator[Report]:
-    """A progress bar on a terminal, one line when done elsewhere."""
+    """A progress bar on a terminal; elsewhere one line, if it took long enough to be wondered at."""
     started = time.monotonic()
     console = Console(stderr=True)
     columns = (TextColumn("preparing {task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:
         bar = progress.add_task(what, total=None)
         yield lambda done, total: progress.update(bar, completed=done, total=total)
-    log.info("prepared %s in %.1f s", what, time.monotonic() - started)
+    seconds = time.monotonic() - started
+    if seconds > _LONG_SECONDS:
+        console.print(f"prepared {what} in {seconds:.1f} s", highlight=False)
 
 
 def _write(task: Task, folder: Path) -> None:
@@ -133,7 +137,10 @@ def _write(task: Task, folder: Path) -> None:
             little_endian = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
             content.update(f"{name} {part} {array.dtype.name} {array.shape}".encode())
             content.update(little_endian.data)
-            np.save(_array(folder, name, part), little_endian)
+            with open(_array(folder, name, part), "wb") as file:
+                np.save(file, little_endian)
+                file.flush()
+                os.fsync(file.fileno())  # a power cut must not leave an entry whose files are holes
         quantiles = np.quantile(split.lengths, (0, 0.05, 0.5, 0.95, 1)).tolist() if len(split) else []
         counts[name] = {
             "examples": len(split),
@@ -175,7 +182,7 @@ def _read(entry: Path) -> Task:
         )
         return Split(tokens, offsets, labels, paired=facts["paired"])
 
-    return Task(**facts, **{name: split(name) for name in SPLITS})
+    return Task(**facts, train=split("train"), validation=split("validation"), test=split("test"))
 
 
 def _array(folder: Path, split: str, part: str) -> Path:

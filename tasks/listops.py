@@ -6,7 +6,7 @@ released `basic_{train,val,test}.tsv`. Both pass the same encoder: 15 tokens, 0 
 Nangia and Bowman 2018, https://arxiv.org/abs/1804.06028; Tay et al. 2020, https://arxiv.org/abs/2011.04006.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -121,19 +121,23 @@ def _rows(split: Split, first: int, last: int) -> Split:
 
 def _read_official(files: Mapping[str, Path], sizes: Mapping[str, int], report: Report) -> dict[str, Split]:
     total = sum(path.stat().st_size for path in files.values())
-    before = 0
-    splits = {}
+
+    def report_from(start: int) -> Callable[[int], None]:
+        return lambda read: report(start + read, total)
+
+    splits, before = {}, 0
     for name, path in files.items():
-        splits[name] = read_tsv(path, sizes[name], lambda read, before=before: report(before + read, total))
+        splits[name] = read_tsv(path, sizes[name], report_from(before))
         before += path.stat().st_size
     return splits
 
 
-def read_tsv(path: Path, rows: int, report=lambda read: None) -> Split:
+def read_tsv(path: Path, rows: int, report: Callable[[int], None] = lambda read: None) -> Split:
     """The first `rows` rows of a released file, every label checked against its expression's value.
 
     Raises:
-        DataError: names file and line of the first row that is not an expression with its value.
+        DataError: names file and line of the first row that is not an expression with its value, or the number of rows
+            where there are too few.
     """
     tokens: list[np.ndarray] = []
     labels: list[int] = []
@@ -153,9 +157,12 @@ def read_tsv(path: Path, rows: int, report=lambda read: None) -> Split:
                 _check(path, checked, tokens[checked:], labels[checked:])
                 checked = len(labels)
                 report(read)
-    if not labels:
-        raise DataError(f"{path} has no rows below its header")
-    _check(path, checked, tokens[checked:], labels[checked:])
+    if len(labels) < rows:
+        raise DataError(
+            f"{path} ends after {len(labels):,} of {rows:,} rows; it is incomplete, or ask for fewer with task.examples"
+        )
+    if checked < rows:
+        _check(path, checked, tokens[checked:], labels[checked:])
     return Split(np.concatenate(tokens), _offsets([len(sequence) for sequence in tokens]), np.array(labels, np.uint8))
 
 
@@ -178,14 +185,12 @@ def _parse(path: Path, line_number: int, line: str) -> tuple[np.ndarray, int]:
     empty = (sequence[:-1] >= MIN) & (sequence[:-1] != CLOSE) & (sequence[1:] == CLOSE)
     if not len(sequence) or depth[-1] != 0 or (depth[:-1] < 1).any() or empty.any():
         raise DataError(
-            f"{where}: not one whole expression; every operator needs arguments and its own ], nothing may follow the last"
+            f"{where}: not one whole expression; every operator needs arguments and its own ], and nothing may follow"
         )
     return sequence, int(target)
 
 
 def _check(path: Path, first: int, tokens: list[np.ndarray], labels: list[int]) -> None:
-    if not tokens:
-        return
     values = evaluate(np.concatenate(tokens), _offsets([len(sequence) for sequence in tokens]))
     wrong = np.flatnonzero(values != np.array(labels))
     if len(wrong):
@@ -213,8 +218,7 @@ def _task(splits: Mapping[str, Split], source: Literal["generated", "official"],
     cut = {name: _truncated(split, max_length) for name, split in splits.items()}
     train, validation, test = (cut[name][0] for name in SPLITS)
     vocab_size = len(VOCABULARY) + 1
-    roots = (split.tokens[split.offsets[:-1]] for split in (train, test))
-    train_roots, test_roots = roots
+    train_roots, test_roots = (split.tokens[split.offsets[:-1]] for split in (train, test))
     return Task(
         name="listops",
         version=VERSION,

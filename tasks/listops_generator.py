@@ -2,8 +2,8 @@
 
 An expression is a digit or an operator over 2 to `max_args` expressions. A node is an operator with probability
 `operator_probability` and a digit otherwise; at `max_depth` it is always a digit. Arity, operator and digit are
-uniform. An expression is kept when its length, `#digits + 2 #operators`, lies strictly between the two bounds. That is
-the token count once the parentheses of the released files are dropped; `]` stays, for without it the task has no answer.
+uniform. An expression is kept when its length, `#digits + 2 #operators`, lies strictly between the two bounds. That
+is the token count once the parentheses of the released files are dropped; `]` stays: without it there is no answer.
 
 Nangia and Bowman 2018, https://arxiv.org/abs/1804.06028; lengths and depth of Tay et al. 2020,
 https://arxiv.org/abs/2011.04006. The released files were written in the order of a Python set, so no seed gives them
@@ -25,7 +25,7 @@ IDS = {token: i for i, token in enumerate(VOCABULARY, start=1)}
 DIGIT, MIN, MAX, MED, SM, CLOSE = (IDS[token] for token in ("0", "[MIN", "[MAX", "[MED", "[SM", "]"))
 OPERATORS = CLOSE - MIN
 
-_TREES = 1024  # trees sampled at once; part of the stream's definition, like the order of the draws
+_BATCH_TOKENS = 2**20  # bound on the tokens sampled at once; part of the stream, like the order of the draws
 
 
 class Expressions(NamedTuple):
@@ -92,11 +92,12 @@ def sample_distinct(law: Law, seed: int, count: int) -> Iterator[Expressions]:
     Raises:
         DataError: the law has (nearly) no expression of such a length, or fewer distinct ones than asked for.
     """
-    accepted = length_probabilities(law)[law.min_length + 1 :].sum() / law.operator_probability
+    accepted = length_probabilities(law)[law.min_length + 1 :].sum()
     if accepted < 1e-4:
         raise DataError(
-            f"listops: only {accepted:.1e} of the expressions of depth {law.max_depth} with up to {law.max_args} arguments have a "
-            f"length between {law.min_length} and {law.max_length}; raise max_depth or max_args, or lower min_length"
+            f"listops: only {accepted:.1e} of all expressions of depth {law.max_depth} with up to {law.max_args} "
+            f"arguments have a length between {law.min_length} and {law.max_length}; "
+            "raise max_depth or max_args, or move the lengths"
         )
     seen: set[bytes] = set()
     drawn = 0
@@ -137,17 +138,29 @@ def evaluate(tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return values[offsets[:-1]]
 
 
+def _median(arguments: np.ndarray) -> np.ndarray:
+    ranked = np.sort(arguments, axis=0)
+    return (ranked[(len(ranked) - 1) // 2] + ranked[len(ranked) // 2]) // 2
+
+
+_MEANING = {  # over arguments uint8 [arity, operators]
+    MIN: lambda arguments: arguments.min(0),
+    MAX: lambda arguments: arguments.max(0),
+    MED: _median,
+    SM: lambda arguments: arguments.sum(0) % 10,
+}
+
+
 def _apply(operators: np.ndarray, children: np.ndarray, first: np.ndarray) -> np.ndarray:
     """Values of `operators` [n]; the arguments of operator i are `children[first[i]:first[i + 1]]`, at least one."""
     arity = np.diff(first, append=len(children))
-    values = np.add.reduceat(children, first, dtype=np.int64) % 10
-    for operator, reduce in ((MIN, np.minimum.reduceat), (MAX, np.maximum.reduceat)):
-        values = np.where(operators == operator, reduce(children, first), values)
-    for n in np.unique(arity):
-        rows = np.flatnonzero((operators == MED) & (arity == n))
-        ranked = np.sort(children[first[rows, None] + np.arange(n)], axis=1)
-        values[rows] = (ranked[:, (n - 1) // 2] + ranked[:, n // 2]) // 2
-    return values.astype(np.uint8)
+    values = np.empty(len(operators), np.uint8)
+    for operator, meaning in _MEANING.items():
+        chosen = np.flatnonzero(operators == operator)
+        for n in np.flatnonzero(np.bincount(arity[chosen])):
+            rows = chosen[arity[chosen] == n]
+            values[rows] = meaning(children[first[rows] + np.arange(n)[:, None]])
+    return values
 
 
 def serialise(tokens: np.ndarray) -> str:
@@ -177,59 +190,72 @@ def serialise(tokens: np.ndarray) -> str:
 
 class _Level(NamedTuple):
     is_operator: np.ndarray  # bool [nodes]
-    arity: np.ndarray  # int64 [operators]
+    arity: np.ndarray  # int32 [operators]
 
 
 def _sample_trees(law: Law, bits: np.random.PCG64) -> tuple[np.ndarray, np.ndarray]:
-    """Draws a batch of trees level by level, keeps those of an accepted length: tokens and offsets."""
-    levels = _sample_shapes(law, bits)
-    lengths = _subtree_lengths(levels)
-    keep = (lengths[0] > law.min_length) & (lengths[0] < law.max_length)
-    offsets = np.concatenate([[0], np.cumsum(lengths[0][keep])])
+    """Tokens and offsets of the trees of an accepted length in one batch.
+
+    A node's place is its parent's, plus 1, plus the tokens of its earlier siblings.
+    """
+    levels, lengths = _sample_shapes(law, bits)
+    offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     tokens = np.empty(offsets[-1], np.uint8)
     start = offsets[:-1]
-    for i, (level, length) in enumerate(zip(levels, lengths, strict=True)):
-        is_operator = level.is_operator[keep]
+    subtree_lengths = _subtree_lengths(levels)
+    for i, (is_operator, arity) in enumerate(levels):
         operators, digits = start[is_operator], start[~is_operator]
         tokens[operators] = MIN + _integers(bits, len(operators), OPERATORS)
-        tokens[operators + length[keep][is_operator] - 1] = CLOSE
+        tokens[operators + subtree_lengths[i][is_operator] - 1] = CLOSE
         tokens[digits] = DIGIT + _integers(bits, len(digits), 10)
-        if not len(operators):
-            break
-        kept_operators = keep[level.is_operator]
-        keep = np.repeat(kept_operators, level.arity)
-        arity, child = level.arity[kept_operators], lengths[i + 1][keep]
-        before = np.cumsum(child) - child  # of all earlier nodes of this level; siblings start at their parent's + 1
-        start = np.repeat(operators + 1 - before[np.cumsum(arity) - arity], arity) + before
+        if len(operators):
+            child = subtree_lengths[i + 1]
+            before = np.cumsum(child) - child  # tokens of all earlier nodes of the next level
+            start = np.repeat(operators + 1 - before[np.cumsum(arity) - arity], arity) + before
     return tokens, offsets
 
 
-def _sample_shapes(law: Law, bits: np.random.PCG64) -> list[_Level]:
-    """Which nodes are operators, with how many children, from the roots down."""
+def _sample_shapes(law: Law, bits: np.random.PCG64) -> tuple[list[_Level], np.ndarray]:
+    """Which nodes are operators, with how many children, from the roots down; and the length of every tree.
+
+    Grows a batch of trees and returns those of an accepted length. A tree stops growing once it is too long.
+    """
     threshold = round(law.operator_probability * 2**32)
-    levels, width = [], _TREES
+    trees = max(1, _BATCH_TOKENS // law.max_length)
+    lengths = np.ones(trees, np.int64)  # of what has grown: 1, and for every operator its children and its bracket
+    levels, owners = [], []
+    owner = np.arange(trees, dtype=np.int32)  # the tree of each node of the level
     for depth in range(1, law.max_depth + 1):
         if depth == 1:  # a lone digit is never long enough, so the roots are drawn given that they are operators
-            is_operator = np.ones(width, bool)
+            is_operator = np.ones(len(owner), bool)
         elif depth == law.max_depth:
-            is_operator = np.zeros(width, bool)
+            is_operator = np.zeros(len(owner), bool)
         else:
-            is_operator = _integers(bits, width, 2**32) < threshold
-        arity = 2 + _integers(bits, np.count_nonzero(is_operator), law.max_args - 1)
+            is_operator = _integers(bits, len(owner), 2**32) < threshold
+            is_operator &= (lengths < law.max_length)[owner]
+        parents = owner[is_operator]
+        arity = (2 + _integers(bits, len(parents), law.max_args - 1)).astype(np.int32)
+        lengths += np.bincount(parents, arity + 1, minlength=trees).astype(np.int64)
         levels.append(_Level(is_operator, arity))
-        width = int(arity.sum())
-        if not width:
+        owners.append(owner)
+        owner = np.repeat(parents, arity)
+        if not len(owner):
             break
-    return levels
+    keep = (lengths > law.min_length) & (lengths < law.max_length)
+    kept = [
+        _Level(level.is_operator[keep[owner]], level.arity[keep[owner[level.is_operator]]])
+        for level, owner in zip(levels, owners, strict=True)
+    ]
+    return kept, lengths[keep]
 
 
 def _subtree_lengths(levels: list[_Level]) -> list[np.ndarray]:
-    """Number of tokens of the expression under every node, level by level: 1, or 2 + those of the children."""
+    """Number of tokens of the expression under every node, level by level: 1, or 2 + those of its children."""
     lengths: list[np.ndarray] = []
-    for level in reversed(levels):
-        length = np.ones(len(level.is_operator), np.int64)
-        if len(level.arity):
-            length[level.is_operator] = 2 + np.add.reduceat(lengths[-1], np.cumsum(level.arity) - level.arity)
+    for is_operator, arity in reversed(levels):
+        length = np.ones(len(is_operator), np.int32)
+        if len(arity):
+            length[is_operator] = 2 + np.add.reduceat(lengths[-1], np.cumsum(arity) - arity)
         lengths.append(length)
     return lengths[::-1]
 
