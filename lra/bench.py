@@ -1,0 +1,55 @@
+"""`python -m lra.bench model=bigbird task=listops preset=mini`: trains, tests, times and measures; then says it in a table.
+
+A light supervisor without jax. Every training and every speed cell runs in a child of its own, so that a crash, an
+out-of-memory kill or a hang becomes a recorded status and the rest goes on.
+Exit codes: 0 done; 2 bad input, nothing started; 3 some runs failed; 75 interrupted, run again.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from lra.config import Request, compose_run, parse
+from lra.errors import BadInput
+from lra.runs import Run, measure_speed, train_and_test
+from lra.summary import print_summary
+from lra.variants import variant_names
+from tasks.errors import DataError
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs a command line; returns the exit code."""
+    if "--list" in arguments:
+        print("\n".join(variant_names()))
+        return 0
+    try:
+        runs = plan_runs(parse(arguments))
+        for run in runs:
+            run.require_same_identity()
+    except (BadInput, DataError) as problem:
+        print(f"lra.bench: {problem}", file=sys.stderr)
+        return 2
+    try:
+        return execute(runs)
+    except KeyboardInterrupt:
+        print("lra.bench: interrupted; the same command goes on from here", file=sys.stderr)
+        return 75
+
+
+def plan_runs(request: Request) -> list[Run]:
+    """Every run that a request asks for."""
+    return [Run.of(overrides, compose_run(overrides)) for overrides in request.runs()]
+
+
+def execute(runs: Sequence[Run]) -> int:
+    """Makes every run and measures every variant once; one failure stops nothing else."""
+    statuses = [train_and_test(run) for run in runs]
+    for run in {run.speed_file: run for run in runs}.values():
+        statuses += measure_speed(run)
+    print_summary(runs)
+    if "interrupted" in statuses:
+        return 75
+    return 0 if all(status == "complete" for status in statuses) else 3
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,76 @@
+"""The frame around a child process: it reads its configuration, and leaves one word and one line about its end."""
+
+import inspect
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hydra.errors import HydraException
+from hydra.utils import get_method
+from omegaconf import OmegaConf
+
+from lra.config import BenchConfig
+from lra.errors import BadInput
+from lra.hardware import accelerator
+from lra.record import write_json
+from tasks.errors import DataError
+from tasks.task import Task
+
+EXIT_CODES = {"complete": 0, "diverged": 0, "bad_input": 2, "interrupted": 75}
+SPECIFICATION_FILE, RESULT_FILE = "specification.json", "result.json"
+
+
+def run(work: Callable[[Path, dict[str, Any]], tuple[str, str | None]]) -> None:
+    """Calls `work(folder, specification)`, which returns status and error, and turns what it raises into these; exits."""
+    folder = Path(sys.argv[1])
+    try:
+        require_visible_accelerator()
+        status, error = work(folder, json.loads((folder / SPECIFICATION_FILE).read_text()))
+    except (BadInput, DataError) as problem:
+        status, error = "bad_input", str(problem)
+    except MemoryError:
+        status, error = "out_of_memory", "the machine's memory ran out"
+    except Exception as problem:
+        traceback.print_exc()
+        out_of_memory = "RESOURCE_EXHAUSTED" in str(problem) or "Out of memory" in str(problem)
+        status = "out_of_memory" if out_of_memory else "failed"
+        error = "".join(traceback.format_exception_only(problem)).strip()
+    write_json(folder / "outcome.json", {"status": status, "error": error})
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(EXIT_CODES.get(status, 1))  # a backend that hangs in its own clean-up must not turn an end into a time-out
+
+
+def load_config(plain: dict[str, Any]) -> BenchConfig:
+    """The typed configuration from the plain values that `lra.config.dump` made."""
+    config: Any = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(BenchConfig), plain))
+    return config
+
+
+def load_task(task: dict[str, Any]) -> Task:
+    """Loads a task by its `_target_`; raises DataError when its data can't be had, BadInput for keywords it refuses."""
+    keywords = {key: value for key, value in task.items() if key != "_target_"}
+    try:
+        load = get_method(task["_target_"])
+        inspect.signature(load).bind(**keywords)
+    except (ImportError, HydraException, TypeError) as error:
+        raise BadInput(f"task {task['_target_']}: {error}") from None
+    return load(**keywords)
+
+
+def require_visible_accelerator() -> None:
+    """Raises BadInput when the machine has an accelerator and jax would run on the CPU."""
+    kind = accelerator()
+    if kind is None:
+        return
+    import jax
+
+    if jax.default_backend() == "cpu":
+        raise BadInput(
+            f"this machine has a {kind} device, but jax runs on the CPU: install it with `make setup ACCELERATOR={kind}`, "
+            "or choose the CPU with JAX_PLATFORMS=cpu"
+        )

@@ -1,0 +1,333 @@
+"""The typed schema of a run, and how overrides become one configuration or one clear message. jax is not imported."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from lra.errors import BadInput, unknown
+from lra.variants import ROOT, canonical, variant_names
+
+CONFIGS = ROOT / "configs"
+
+
+class Pooling(Enum):
+    """What the head sees of the encoded sequence."""
+
+    cls = "cls"
+    mean = "mean"
+
+
+class Positions(Enum):
+    """Position embedding."""
+
+    sinusoidal = "sinusoidal"
+    learned = "learned"
+
+
+class Schedule(Enum):
+    """Learning rate after the linear warm-up: constant / sqrt(max(step, warm-up)), or half a cosine down to 0."""
+
+    rsqrt = "rsqrt"
+    cosine = "cosine"
+
+
+class Precision(Enum):
+    """Type of the computation; parameters and the optimiser's state are always float32."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+
+
+class Tracking(Enum):
+    """Weights & Biases: not at all, into local files, or to the server. `auto` is online with a key, else offline."""
+
+    none = "none"
+    offline = "offline"
+    online = "online"
+    auto = "auto"
+
+
+@dataclasses.dataclass
+class EncoderConfig:
+    """Sizes of the model around the mixer."""
+
+    dim: int = MISSING
+    heads: int = MISSING
+    qkv_dim: int = MISSING
+    mlp_dim: int = MISSING
+    layers: int = MISSING
+    dropout: float = MISSING
+    attention_dropout: float = MISSING
+    pooling: Pooling = MISSING
+    positions: Positions = MISSING
+
+
+@dataclasses.dataclass
+class TrainConfig:
+    """The optimisation. `minutes`, if given, ends training early by the clock."""
+
+    steps: int = MISSING
+    batch_size: int = MISSING
+    learning_rate: float = MISSING
+    schedule: Schedule = MISSING
+    warmup_steps: int = MISSING
+    weight_decay: float = MISSING
+    clip_norm: float | None = None
+    evaluate_every: int = MISSING
+    precision: Precision = Precision.float32
+    minutes: float | None = None
+
+
+@dataclasses.dataclass
+class SpeedConfig:
+    """The work on which every variant is timed: byte-level text classification at several lengths."""
+
+    lengths: list[int] = MISSING
+    batch_size: int = MISSING
+    seconds: float = MISSING
+    precision: Precision = Precision.float32
+    encoder: EncoderConfig = dataclasses.field(default_factory=EncoderConfig)
+
+
+@dataclasses.dataclass
+class LimitsConfig:
+    """Minutes after which a child is stopped and recorded as timed out."""
+
+    train_minutes: float = MISSING
+    cell_minutes: float = MISSING
+
+
+@dataclasses.dataclass
+class BenchConfig:
+    """One run: one variant on one task with one preset and one seed."""
+
+    model: dict[str, Any] = MISSING
+    task: dict[str, Any] = MISSING
+    preset: str = MISSING
+    encoder: EncoderConfig = dataclasses.field(default_factory=EncoderConfig)
+    train: TrainConfig = dataclasses.field(default_factory=TrainConfig)
+    speed: SpeedConfig = dataclasses.field(default_factory=SpeedConfig)
+    limits: LimitsConfig = dataclasses.field(default_factory=LimitsConfig)
+    seed: int = 0
+    tracking: Tracking = Tracking.none
+    force: bool = False
+    results: str = MISSING
+    work_dir: str = MISSING
+    cache_dir: str = MISSING
+    data_dir: str = MISSING
+
+
+ConfigStore.instance().store(name="schema", node=BenchConfig)
+
+# What does not change what a run computes, and is therefore no part of its identity.
+NOT_IDENTITY = ("speed", "limits", "tracking", "force", "results", "work_dir", "cache_dir", "data_dir")
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What a command line asks for: every combination of these, with the same overrides."""
+
+    variants: list[str]
+    tasks: list[str]
+    presets: list[str]
+    seeds: list[int]
+    overrides: list[str]
+
+    def runs(self) -> list[list[str]]:
+        """The overrides of each run, in the order in which they are made."""
+        combinations = itertools.product(self.presets, self.variants, self.tasks, self.seeds)
+        return [
+            [f"model={variant}", f"task={task}", f"preset={preset}", f"seed={seed}", *self.overrides]
+            for preset, variant, task, seed in combinations
+        ]
+
+
+def choices(group: str) -> list[str]:
+    """The options of a configuration group."""
+    return variant_names() if group == "model" else sorted(path.stem for path in (CONFIGS / group).glob("*.yaml"))
+
+
+def parse(arguments: Sequence[str]) -> Request:
+    """Reads a command line of `key=value`; raises BadInput with the nearest and all valid choices."""
+    picked: dict[str, list[str]] = {}
+    overrides = []
+    for argument in arguments:
+        override = _parse_override(argument)
+        key = override.key_or_group
+        if key in ("model", "task", "preset", "seed"):
+            picked[key] = _values(override)
+        elif key.startswith("model.") and "." in picked.get("model", [""])[0]:
+            overrides.append("++" + argument.lstrip("+"))  # the keywords of a user's class are not listed in a file
+        else:
+            overrides.append(argument)
+    if not picked.get("model"):
+        raise BadInput(
+            f"no variant given (model=...). Allowed: all, {', '.join(variant_names())}, package.module.Class"
+        )
+    variants = variant_names() if picked["model"] == ["all"] else [canonical(name) for name in picked["model"]]
+    for name in variants:
+        if "." in name:
+            ConfigStore.instance().store(group="model", name=name, node={"_target_": name})
+    request = Request(
+        variants=variants,
+        tasks=[_known("task", name) for name in picked.get("task", ["listops"])],
+        presets=[_known("preset", name) for name in picked.get("preset", ["mini"])],
+        seeds=[_seed(text) for text in picked.get("seed", ["0"])],
+        overrides=overrides,
+    )
+    _check_keys(request)
+    for first in _representatives(request):
+        compose_run(first)
+    return request
+
+
+def compose_run(overrides: Sequence[str]) -> BenchConfig:
+    """The resolved configuration of one run; raises BadInput."""
+    config = _compose(overrides)
+    for node in ("model", "task"):
+        _check_types(config, node, overrides)
+    try:
+        OmegaConf.resolve(config)
+        missing = OmegaConf.missing_keys(config)
+        built: Any = OmegaConf.to_object(config)
+    except OmegaConfBaseException as error:
+        raise BadInput(_plain(error)) from None
+    if missing:
+        raise BadInput(f"no value for {', '.join(sorted(missing))}: give it as key=value")
+    _check_ranges(built)
+    return built
+
+
+def dump(config: BenchConfig) -> dict[str, Any]:
+    """The configuration as plain values for JSON."""
+    plain: Any = OmegaConf.to_container(OmegaConf.structured(config), resolve=True, enum_to_str=True)
+    return plain
+
+
+def identity(config: BenchConfig) -> dict[str, Any]:
+    """The part of the configuration that decides what the run computes."""
+    kept = {key: value for key, value in dump(config).items() if key not in NOT_IDENTITY}
+    kept["task"] = {key: value for key, value in kept["task"].items() if key not in NOT_IDENTITY}
+    return kept
+
+
+def _compose(overrides: Sequence[str]) -> DictConfig:
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        try:
+            return compose("bench", list(overrides))
+        except (HydraException, OmegaConfBaseException) as error:
+            raise BadInput(_plain(error)) from None
+
+
+def _plain(error: Exception) -> str:
+    """The useful lines of a configuration error, on one line."""
+    cause = error.__cause__ or error
+    key = getattr(cause, "full_key", None)
+    text = str(cause).splitlines()[0]
+    return f"{key}: {text}" if key and key not in text else text
+
+
+def _parse_override(argument: str) -> Override:
+    try:
+        override = OverridesParser.create().parse_override(argument)
+    except HydraException:
+        raise BadInput(f"cannot read {argument!r}: give key=value, for instance train.steps=100") from None
+    if override.is_delete():
+        raise BadInput(f"cannot delete a key ({argument}); give it another value")
+    return override
+
+
+def _values(override: Override) -> list[str]:
+    text = override.input_line.partition("=")[2]
+    values = [part.strip() for part in text.strip("[]").split(",") if part.strip()]
+    if not values:
+        raise BadInput(f"{override.key_or_group}= has no value")
+    return values
+
+
+def _known(group: str, name: str) -> str:
+    if name not in choices(group):
+        raise unknown(group, name, choices(group))
+    return name
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise BadInput(f"seed={text}: a seed is a whole number from 0 on")
+    return int(text)
+
+
+def _representatives(request: Request) -> Iterable[list[str]]:
+    """Runs that together show every variant, task and preset once."""
+    runs = request.runs()
+    seen: set[str] = set()
+    for run in runs:
+        if not seen.issuperset(run[:3]):
+            seen.update(run[:3])
+            yield run
+
+
+def _check_keys(request: Request) -> None:
+    """Refuses keys that the configuration does not have, also behind + and ++."""
+    base = _compose(request.runs()[0][:4])
+    for argument in request.overrides:
+        override = _parse_override(argument)
+        path = override.key_or_group.split(".")
+        if path[0] == "model" and len(path) == 2 and "." in request.variants[0]:
+            continue  # a user's own keywords are checked against the constructor, before anything compiles
+        if override.is_sweep_override():
+            raise BadInput(f"{argument}: lists of values are for model, task, preset and seed only")
+        node: Any = base
+        for depth, key in enumerate(path):
+            names = [str(name) for name in node] if isinstance(node, DictConfig) else []
+            if key not in names:
+                parent = ".".join(path[:depth])
+                raise unknown(f"key in {parent}" if parent else "key", ".".join(path[depth:]), names)
+            node = None if OmegaConf.is_missing(node, key) else node[key]
+        if isinstance(node, DictConfig):
+            raise BadInput(f"{argument}: {override.key_or_group} is a group of keys: {', '.join(map(str, node))}")
+
+
+def _check_types(config: DictConfig, node: str, overrides: Sequence[str]) -> None:
+    """Holds the values of an untyped group against the type of their defaults."""
+    changed = [text for text in overrides[4:] if text.lstrip("+").startswith(f"{node}.")]
+    if not changed:
+        return
+    defaults = _compose(overrides[:4])
+    for text in changed:
+        key = _parse_override(text).key_or_group
+        default, value = OmegaConf.select(defaults, key), OmegaConf.select(config, key)
+        whole_for_fraction = isinstance(default, float) and type(value) is int
+        if default is not None and value is not None and not whole_for_fraction and type(value) is not type(default):
+            raise BadInput(f"{key}={value}: {type(default).__name__} is wanted, such as {default}")
+
+
+POSITIVE = ["encoder.dim", "encoder.heads", "encoder.qkv_dim", "encoder.mlp_dim", "encoder.layers", "train.steps", "train.batch_size", "train.evaluate_every", "speed.batch_size", "speed.seconds", "limits.train_minutes", "limits.cell_minutes"]  # fmt: skip
+
+
+def _check_ranges(config: BenchConfig) -> None:
+    def value(path: str) -> Any:
+        group, key = path.split(".")
+        return getattr(getattr(config, group), key)
+
+    for path in POSITIVE:
+        if not value(path) > 0:
+            raise BadInput(f"{path}={value(path)}: must be above 0")
+    for path in ("encoder.dropout", "encoder.attention_dropout"):
+        if not 0 <= value(path) < 1:
+            raise BadInput(f"{path}={value(path)}: must be at least 0 and below 1")
+    if not config.speed.lengths or min(config.speed.lengths) < 1:
+        raise BadInput(f"speed.lengths={config.speed.lengths}: give at least one length, each above 0")
+    for name, encoder in (("encoder", config.encoder), ("speed.encoder", config.speed.encoder)):
+        if encoder.qkv_dim % encoder.heads:
+            raise BadInput(f"{name}.qkv_dim={encoder.qkv_dim} is not a multiple of {name}.heads={encoder.heads}")

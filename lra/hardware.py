@@ -1,0 +1,58 @@
+"""What this machine is, read from the system's own files: jax is not imported here."""
+
+import os
+import platform
+import re
+from pathlib import Path
+from typing import Any
+
+ACCELERATOR_FILES = {"cuda": ("/dev/nvidia0", "/dev/nvidiactl"), "tpu": ("/dev/accel0", "/dev/vfio/0")}
+
+
+def accelerator() -> str | None:
+    """`cuda` or `tpu` if its device files are there and jax has not been told to use the CPU."""
+    if os.environ.get("JAX_PLATFORMS", "").split(",")[0] == "cpu":
+        return None
+    for kind, files in ACCELERATOR_FILES.items():
+        if any(Path(file).exists() for file in files):
+            return kind
+    return None
+
+
+def describe() -> dict[str, Any]:
+    """Name (fit for a folder), kind, model and number of devices, memory of the host in bytes, and host name."""
+    kind = accelerator() or "cpu"
+    model, count = {"cpu": _cpu, "cuda": _nvidia, "tpu": _tpu}[kind]()
+    return {
+        "name": re.sub(r"[^a-z0-9]+", "-", f"{model} x{count}".lower()).strip("-"),
+        "kind": kind,
+        "model": model,
+        "count": count,
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "host": platform.node(),
+    }
+
+
+def load_average() -> float | None:
+    """Average number of runnable processes over the last minute."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+
+
+def _cpu() -> tuple[str, int]:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+    except OSError:
+        found = None
+    model = found[1] if found else platform.processor() or platform.machine()
+    return re.sub(r"\((R|TM)\)| CPU| @.*", "", model).strip(), cores
+
+
+def _nvidia() -> tuple[str, int]:
+    cards = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+    found = re.search(r"Model:\s*(.+)", cards[0].read_text()) if cards else None
+    return (found[1].strip() if found else "NVIDIA GPU"), max(len(cards), 1)
+
+
+def _tpu() -> tuple[str, int]:
+    return os.environ.get("TPU_ACCELERATOR_TYPE", "TPU"), len(list(Path("/dev").glob("accel*"))) or 1

@@ -1,0 +1,51 @@
+"""What a person sees while a model trains: a bar with rate and time left, or plain lines where there is no terminal."""
+
+import sys
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+class TrainingProgress:
+    """Progress of one run; use it as a context."""
+
+    def __init__(self, title: str, steps: int) -> None:
+        self.title, self.steps, self.started = title, steps, time.monotonic()
+        self.console = Console(stderr=True)
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[figures]}"),
+            console=self.console,
+            transient=True,
+            disable=not sys.stderr.isatty(),
+        )
+        self.task = self.bar.add_task(title, total=steps, rate="compiling", figures="")
+
+    def __enter__(self) -> "TrainingProgress":
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+
+    def step(self, done: int) -> None:
+        """Says that `done` steps are done."""
+        if done == 1:
+            self.started = time.monotonic()  # the first step compiles and says nothing about the rate
+        rate = (done - 1) / max(time.monotonic() - self.started, 1e-9)
+        self.bar.update(self.task, completed=done, rate=f"{rate:.1f} steps/s" if done > 1 else "compiling")
+
+    def evaluated(self, step: int, loss: float, accuracy: float) -> None:
+        """Shows the figures of an evaluation."""
+        figures = f"loss {loss:.3f}, validation {100 * accuracy:.1f} %"
+        self.bar.update(self.task, figures=figures)
+        if not sys.stderr.isatty():
+            self.console.print(f"{self.title}: step {step:,} of {self.steps:,}, {figures}", highlight=False)

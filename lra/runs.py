@@ -1,0 +1,232 @@
+"""One run from the supervisor's side: its identity, its files, and the children that do the work."""
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from lra import child, hardware, record, supervise, variants
+from lra.config import BenchConfig, compose_run, dump, identity
+from lra.errors import BadInput
+from tasks.task import Task
+
+MODES = ("train", "inference")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One (variant, task, preset, seed), with what its command line changed.
+
+    Attributes:
+        variant: the variant's name, or the dotted path of a user's class.
+        task_name: the task's name.
+        label: folder name in the results: the variant, with `@<hash8>` after it when the command line changes what the
+            run computes.
+        config: the resolved configuration.
+    """
+
+    variant: str
+    task_name: str
+    label: str
+    config: BenchConfig
+
+    @classmethod
+    def of(cls, overrides: Sequence[str], config: BenchConfig) -> "Run":
+        """The run of a composed configuration; its first overrides name variant, task, preset and seed."""
+        variant, task = (text.partition("=")[2] for text in overrides[:2])
+        changed, plain = (
+            {key: value for key, value in identity(each).items() if key != "seed"}
+            for each in (config, compose_run(overrides[:4]))
+        )
+        label = variant if changed == plain else f"{variant}@{record.config_hash(changed)[:8]}"
+        return cls(variant, task, label, config)
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return f"{self.label} on {self.task_name}, seed {self.config.seed}"
+
+    @property
+    def score_file(self) -> Path:
+        """Where its score goes."""
+        results, preset = Path(self.config.results), self.config.preset
+        return record.score_path(results, preset, self.label, self.task_name, self.config.seed)
+
+    @property
+    def speed_file(self) -> Path:
+        """Where the speed cells of its variant go."""
+        return record.speed_path(Path(self.config.results), hardware.describe()["name"], self.config.preset, self.label)
+
+    @property
+    def work_folder(self) -> Path:
+        """Where its children work."""
+        work = Path(self.config.work_dir).absolute()
+        return work / "runs" / self.config.preset / self.label / self.task_name / f"seed{self.config.seed}"
+
+    @property
+    def target(self) -> str:
+        """Dotted path of the variant's class."""
+        return self.config.model["_target_"]
+
+    @cached_property
+    def task(self) -> Task:
+        """The task's data, prepared if need be; raises DataError."""
+        return child.load_task(self.config.task)
+
+    @cached_property
+    def hash(self) -> str:
+        """The identity: configuration, data, and the versions of the task and the variant."""
+        versions = {"task": self.task.version, "variant": variants.version(self.target)}
+        return record.config_hash(identity(self.config) | {"data": self.task.fingerprint, "versions": versions})
+
+    def require_same_identity(self) -> None:
+        """Raises BadInput when the score file in its place is another run's."""
+        found = record.read_json(self.score_file)
+        if found is not None and not self.config.force and found.get("config_hash") != self.hash:
+            raise BadInput(
+                f"{self.score_file} is of another run (hash {found.get('config_hash')}, this one {self.hash}): "
+                "data, code version or configuration changed. Use force=true to replace it, or another results folder."
+            )
+
+    def finished(self) -> bool:
+        """Whether there is nothing left to do."""
+        found = None if self.config.force else record.read_json(self.score_file)
+        return found is not None and found["status"] in record.FINISHED
+
+
+def train_and_test(run: Run) -> str:
+    """Trains and tests in a child, writes the score file, and returns the status."""
+    if run.finished():
+        say(f"{run.title}: already in {run.score_file}")
+        return "complete"
+    started = datetime.now(UTC)
+    before = record.read_json(run.score_file) or {}
+    folder = prepare(run.work_folder, {"config": dump(run.config), "title": run.title})
+    outcome = supervise.run_child("lra.train", folder, minutes=run.config.limits.train_minutes)
+    result = record.read_json(folder / child.RESULT_FILE) or {}
+    predictions = folder / "predictions.npz"
+    if outcome.status == "complete":
+        run.score_file.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(predictions, run.score_file.with_suffix(".predictions.npz"))
+    record.write_json(run.score_file, score(run, outcome, result, started, before.get("attempts", 0) + 1))
+    if outcome.status != "complete":
+        say(f"{run.title}: {outcome.status}: {outcome.error}")
+    return outcome.status
+
+
+def score(
+    run: Run, outcome: supervise.Outcome, result: dict[str, Any], started: datetime, attempts: int
+) -> dict[str, Any]:
+    """The content of a score file."""
+    finished = datetime.now(UTC)
+    task = run.task
+    return {
+        "schema_version": record.SCHEMA_VERSION,
+        "status": "failed" if outcome.status == "bad_input" else outcome.status,
+        "error": outcome.error,
+        "variant": run.variant,
+        "label": run.label,
+        "family": variants.family(run.target),
+        "task": run.task_name,
+        "preset": run.config.preset,
+        "seed": run.config.seed,
+        "config": dump(run.config),
+        "config_hash": run.hash,
+        "data": {
+            "source": task.source,
+            "version": task.version,
+            "fingerprint": task.fingerprint,
+            "splits": {name: len(getattr(task, name)) for name in ("train", "validation", "test")},
+            "baselines": task.baselines,
+            "truncated_fraction": task.truncated_fraction,
+            "skipped_files": list(task.skipped_files),
+        },
+        "metrics": result.get("metrics"),
+        "parameters": result.get("parameters"),
+        "history": result.get("history", []),
+        "hardware": hardware.describe() | {"device": result.get("device")},
+        "software": record.software(),
+        "git_commit": record.git_commit(),
+        "started": started.isoformat(timespec="seconds"),
+        "finished": finished.isoformat(timespec="seconds"),
+        "wall_seconds": (finished - started).total_seconds(),
+        "attempts": attempts,
+    }
+
+
+def measure_speed(run: Run) -> list[str]:
+    """Measures the cells of a variant that are not measured yet, each in a child; returns the statuses of all."""
+    path = run.speed_file
+    identity_of_cells = {"model": run.config.model, "speed": dump(run.config)["speed"]}
+    cells_hash = record.config_hash(identity_of_cells | {"version": variants.version(run.target)})
+    found = record.read_json(path)
+    keep = found is not None and found.get("config_hash") == cells_hash and not run.config.force
+    cells = {(cell["mode"], cell["length"]): cell for cell in found["cells"]} if found and keep else {}
+    for mode in MODES:
+        for length in run.config.speed.lengths:
+            if cells.get((mode, length), {}).get("status") == "complete":
+                continue
+            cells[mode, length] = measure_cell(run, mode, length)
+            record.write_json(path, speed(run, cells_hash, list(cells.values())))
+    return [cell["status"] for cell in cells.values()]
+
+
+def measure_cell(run: Run, mode: str, length: int) -> dict[str, Any]:
+    """One cell, whatever becomes of its child."""
+    title = f"{run.label}: speed of {mode} at length {length:,}"
+    folder = prepare(
+        run.work_folder.parents[1] / "speed" / f"{mode}-{length}",
+        {"config": dump(run.config), "mode": mode, "length": length},
+    )
+    began = time.monotonic()
+    outcome = supervise.run_child("lra.speed", folder, minutes=run.config.limits.cell_minutes)
+    measured = record.read_json(folder / child.RESULT_FILE) or {}
+    what = f"{measured['sequences_per_second']:.1f} sequences/s" if measured else f"{outcome.status}: {outcome.error}"
+    say(f"{title}: {what} ({time.monotonic() - began:.0f} s)")
+    return {
+        "mode": mode,
+        "length": length,
+        "batch_size": run.config.speed.batch_size,
+        "precision": run.config.speed.precision.value,
+        "status": outcome.status,
+        "error": outcome.error,
+        "drift": None,
+        **measured,
+    }
+
+
+def speed(run: Run, cells_hash: str, cells: list[dict[str, Any]]) -> dict[str, Any]:
+    """The content of a speed file."""
+    return {
+        "schema_version": record.SCHEMA_VERSION,
+        "variant": run.variant,
+        "label": run.label,
+        "family": variants.family(run.target),
+        "preset": run.config.preset,
+        "config": {"model": run.config.model, "speed": dump(run.config)["speed"]},
+        "config_hash": cells_hash,
+        "hardware": hardware.describe(),
+        "software": record.software(),
+        "git_commit": record.git_commit(),
+        "cells": cells,
+    }
+
+
+def prepare(folder: Path, specification: dict[str, Any]) -> Path:
+    """An empty place for a child, with what it has to do."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (child.RESULT_FILE, "predictions.npz"):
+        (folder / name).unlink(missing_ok=True)
+    (folder / child.SPECIFICATION_FILE).write_text(json.dumps(specification, indent=1))
+    return folder
+
+
+def say(text: str) -> None:
+    """One line for the person who waits."""
+    print(text, file=sys.stderr, flush=True)

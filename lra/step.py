@@ -1,0 +1,64 @@
+"""The two pure functions that everything runs: one training step and one prediction."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Int
+
+from tasks.task import Batch
+
+
+class TrainState(NamedTuple):
+    """All that training changes: parameters, other state of the model, the optimiser's state, steps done."""
+
+    params: Any
+    rest: Any
+    optimiser: Any
+    step: Array
+
+
+def split_model(model: nnx.Module) -> tuple[Any, Any, Any]:
+    """A model as (graph definition, parameters, other state)."""
+    graph, params, rest = nnx.split(model, nnx.Param, ...)
+    return graph, params, rest
+
+
+def real_tokens(batch: Batch) -> Bool[Array, "B *two L"]:
+    """The mask that follows from the lengths."""
+    return jnp.arange(batch.tokens.shape[-1])[(None,) * batch.lengths.ndim] < batch.lengths[..., None]
+
+
+def make_train_step(
+    graph: Any, optimiser: optax.GradientTransformation, key: Array
+) -> Callable[[TrainState, Batch], tuple[TrainState, Float[Array, ""]]]:
+    """The step `(state, batch) -> (state, mean cross-entropy)`; its noise follows from `key` and the step's number."""
+
+    def loss_of(params: Any, rest: Any, batch: Batch, noise: Array) -> tuple[Float[Array, ""], Any]:
+        model = nnx.merge(graph, params, rest, copy=True)
+        logits = model(batch.tokens, real_tokens(batch), rngs=nnx.Rngs(noise))
+        loss = optax.softmax_cross_entropy_with_integer_labels(logits, batch.labels).mean()
+        return loss, split_model(model)[2]
+
+    def train_step(state: TrainState, batch: Batch) -> tuple[TrainState, Float[Array, ""]]:
+        noise = jax.random.fold_in(key, state.step)
+        (loss, rest), gradients = jax.value_and_grad(loss_of, has_aux=True)(state.params, state.rest, batch, noise)
+        updates, moments = optimiser.update(gradients, state.optimiser, state.params)
+        return TrainState(optax.apply_updates(state.params, updates), rest, moments, state.step + 1), loss
+
+    return train_step
+
+
+def make_predict(graph: Any) -> Callable[[Any, Any, Batch], tuple[Int[Array, "B"], Float[Array, "B"]]]:
+    """The prediction `(params, rest, batch) -> (most likely class, cross-entropy)`, one of each an example."""
+
+    def predict(params: Any, rest: Any, batch: Batch) -> tuple[Int[Array, "B"], Float[Array, "B"]]:
+        model = nnx.merge(graph, params, rest)
+        logits = model(batch.tokens, real_tokens(batch))
+        loss = optax.softmax_cross_entropy_with_integer_labels(logits, batch.labels)
+        return logits.argmax(-1).astype(jnp.int32), loss
+
+    return predict
