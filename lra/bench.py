@@ -1,4 +1,4 @@
-"""`python -m lra.bench model=bigbird task=listops preset=mini`: trains, tests, times and measures; then says it in a table.
+"""`python -m lra.bench model=bigbird task=listops preset=mini`: trains, tests, times, measures and prints a table.
 
 A light supervisor without jax. Every training and every speed cell runs in a child of its own, so that a crash, an
 out-of-memory kill or a hang becomes a recorded status and the rest goes on.

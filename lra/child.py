@@ -1,5 +1,6 @@
 """The frame around a child process: it reads its configuration, and leaves one word and one line about its end."""
 
+import importlib
 import inspect
 import json
 import os
@@ -18,14 +19,14 @@ from lra.errors import BadInput
 from lra.hardware import accelerator
 from lra.record import write_json
 from tasks.errors import DataError
-from tasks.task import Task
+from tasks.task import Shape, Task
 
 EXIT_CODES = {"complete": 0, "diverged": 0, "bad_input": 2, "interrupted": 75}
 SPECIFICATION_FILE, RESULT_FILE = "specification.json", "result.json"
 
 
 def run(work: Callable[[Path, dict[str, Any]], tuple[str, str | None]]) -> None:
-    """Calls `work(folder, specification)`, which returns status and error, and turns what it raises into these; exits."""
+    """Calls `work(folder, specification)`, which returns status and error, or turns what it raises into these."""
     folder = Path(sys.argv[1])
     try:
         require_visible_accelerator()
@@ -60,6 +61,12 @@ def load_task(task: dict[str, Any]) -> Task:
     except (ImportError, HydraException, TypeError) as error:
         raise BadInput(f"task {task['_target_']}: {error}") from None
     return load(**keywords)
+
+
+def task_shape(task: dict[str, Any]) -> dict[str, Any]:
+    """The shape that a task's module states (vocab_size, num_classes, paired), without its data."""
+    shape: Shape = importlib.import_module(task["_target_"].rpartition(".")[0]).SHAPE
+    return shape._asdict()
 
 
 def require_visible_accelerator() -> None:

@@ -119,6 +119,7 @@ class BenchConfig:
     speed: SpeedConfig = dataclasses.field(default_factory=SpeedConfig)
     limits: LimitsConfig = dataclasses.field(default_factory=LimitsConfig)
     seed: int = 0
+    launcher: str = MISSING
     tracking: Tracking = Tracking.none
     force: bool = False
     results: str = MISSING
@@ -130,7 +131,7 @@ class BenchConfig:
 ConfigStore.instance().store(name="schema", node=BenchConfig)
 
 # What does not change what a run computes, and is therefore no part of its identity.
-NOT_IDENTITY = ("speed", "limits", "tracking", "force", "results", "work_dir", "cache_dir", "data_dir")
+NOT_IDENTITY = ("speed", "limits", "launcher", "tracking", "force", "results", "work_dir", "cache_dir", "data_dir")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,6 +167,8 @@ def parse(arguments: Sequence[str]) -> Request:
         key = override.key_or_group
         if key in ("model", "task", "preset", "seed"):
             picked[key] = _values(override)
+        elif key == "launcher":
+            overrides += [f"launcher={_known('launcher', name)}" for name in _values(override)]
         elif key.startswith("model.") and "." in picked.get("model", [""])[0]:
             overrides.append("++" + argument.lstrip("+"))  # the keywords of a user's class are not listed in a file
         else:
@@ -230,7 +233,7 @@ def _compose(overrides: Sequence[str]) -> DictConfig:
 
 
 def _plain(error: Exception) -> str:
-    """The useful lines of a configuration error, on one line."""
+    """The useful line of a configuration error."""
     cause = error.__cause__ or error
     key = getattr(cause, "full_key", None)
     text = str(cause).splitlines()[0]
@@ -283,6 +286,8 @@ def _check_keys(request: Request) -> None:
     for argument in request.overrides:
         override = _parse_override(argument)
         path = override.key_or_group.split(".")
+        if path == ["launcher"]:
+            continue
         if path[0] == "model" and len(path) == 2 and "." in request.variants[0]:
             continue  # a user's own keywords are checked against the constructor, before anything compiles
         if override.is_sweep_override():
@@ -312,20 +317,24 @@ def _check_types(config: DictConfig, node: str, overrides: Sequence[str]) -> Non
             raise BadInput(f"{key}={value}: {type(default).__name__} is wanted, such as {default}")
 
 
-POSITIVE = ["encoder.dim", "encoder.heads", "encoder.qkv_dim", "encoder.mlp_dim", "encoder.layers", "train.steps", "train.batch_size", "train.evaluate_every", "speed.batch_size", "speed.seconds", "limits.train_minutes", "limits.cell_minutes"]  # fmt: skip
+POSITIVE = {
+    "encoder": ("dim", "heads", "qkv_dim", "mlp_dim", "layers"),
+    "train": ("steps", "batch_size", "learning_rate", "evaluate_every"),
+    "speed": ("batch_size", "seconds"),
+    "limits": ("train_minutes", "cell_minutes"),
+}
 
 
 def _check_ranges(config: BenchConfig) -> None:
-    def value(path: str) -> Any:
-        group, key = path.split(".")
-        return getattr(getattr(config, group), key)
-
-    for path in POSITIVE:
-        if not value(path) > 0:
-            raise BadInput(f"{path}={value(path)}: must be above 0")
-    for path in ("encoder.dropout", "encoder.attention_dropout"):
-        if not 0 <= value(path) < 1:
-            raise BadInput(f"{path}={value(path)}: must be at least 0 and below 1")
+    for group, keys in POSITIVE.items():
+        for key in keys:
+            value = getattr(getattr(config, group), key)
+            if not value > 0:
+                raise BadInput(f"{group}.{key}={value}: must be above 0")
+    for key in ("dropout", "attention_dropout"):
+        value = getattr(config.encoder, key)
+        if not 0 <= value < 1:
+            raise BadInput(f"encoder.{key}={value}: must be at least 0 and below 1")
     if not config.speed.lengths or min(config.speed.lengths) < 1:
         raise BadInput(f"speed.lengths={config.speed.lengths}: give at least one length, each above 0")
     for name, encoder in (("encoder", config.encoder), ("speed.encoder", config.speed.encoder)):

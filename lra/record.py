@@ -19,6 +19,7 @@ from lra.errors import BadInput
 from lra.variants import ROOT
 
 SCHEMA_VERSION = 1
+HISTORY_FILE, PREDICTIONS_FILE = "history.jsonl", "predictions.npz"  # in a run's work folder
 FINISHED = ("complete", "diverged")  # what the next run skips
 
 

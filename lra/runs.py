@@ -14,6 +14,7 @@ from typing import Any
 from lra import child, hardware, record, supervise, variants
 from lra.config import BenchConfig, compose_run, dump, identity
 from lra.errors import BadInput
+from lra.track import Tracker
 from tasks.task import Task
 
 MODES = ("train", "inference")
@@ -85,6 +86,16 @@ class Run:
         versions = {"task": self.task.version, "variant": variants.version(self.target)}
         return record.config_hash(identity(self.config) | {"data": self.task.fingerprint, "versions": versions})
 
+    def specification(self) -> dict[str, Any]:
+        """What the children are told."""
+        return {
+            "config": dump(self.config),
+            "title": self.title,
+            "id": record.config_hash({"run": self.hash, "label": self.label, "results": str(self.score_file)}),
+            "group": self.config.preset,
+            "history": record.HISTORY_FILE,
+        }
+
     def require_same_identity(self) -> None:
         """Raises BadInput when the score file in its place is another run's."""
         found = record.read_json(self.score_file)
@@ -107,14 +118,18 @@ def train_and_test(run: Run) -> str:
         return "complete"
     started = datetime.now(UTC)
     before = record.read_json(run.score_file) or {}
-    folder = prepare(run.work_folder, {"config": dump(run.config), "title": run.title})
+    folder = prepare(run.work_folder, run.specification())
+    tracker = Tracker(run.config.tracking, folder)
     outcome = supervise.run_child("lra.train", folder, minutes=run.config.limits.train_minutes)
     result = record.read_json(folder / child.RESULT_FILE) or {}
-    predictions = folder / "predictions.npz"
+    predictions = folder / record.PREDICTIONS_FILE
     if outcome.status == "complete":
         run.score_file.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(predictions, run.score_file.with_suffix(".predictions.npz"))
-    record.write_json(run.score_file, score(run, outcome, result, started, before.get("attempts", 0) + 1))
+    content = score(run, outcome, result, started, before.get("attempts", 0) + 1)
+    record.write_json(run.score_file, content)
+    if warning := tracker.finish(content, run.score_file):
+        say(f"{run.title}: {warning}")
     if outcome.status != "complete":
         say(f"{run.title}: {outcome.status}: {outcome.error}")
     return outcome.status
@@ -221,7 +236,7 @@ def speed(run: Run, cells_hash: str, cells: list[dict[str, Any]]) -> dict[str, A
 def prepare(folder: Path, specification: dict[str, Any]) -> Path:
     """An empty place for a child, with what it has to do."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (child.RESULT_FILE, "predictions.npz"):
+    for name in (child.RESULT_FILE, record.PREDICTIONS_FILE):
         (folder / name).unlink(missing_ok=True)
     (folder / child.SPECIFICATION_FILE).write_text(json.dumps(specification, indent=1))
     return folder

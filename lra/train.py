@@ -17,11 +17,9 @@ from lra.data_order import examples_at
 from lra.evaluate import Evaluation, evaluate
 from lra.optimiser import build_optimiser
 from lra.progress import TrainingProgress
-from lra.record import write_json, write_predictions
+from lra.record import HISTORY_FILE, PREDICTIONS_FILE, write_json, write_predictions
 from lra.step import TrainState, make_predict, make_train_step, split_model
 from tasks.task import Task
-
-HISTORY_FILE, PREDICTIONS_FILE = "history.jsonl", "predictions.npz"
 
 
 class Diverged(Exception):

@@ -16,9 +16,10 @@ from tasks import baselines
 from tasks.cache import SPLITS, Report, cached
 from tasks.errors import DataError
 from tasks.listops_generator import CLOSE, IDS, MIN, VOCABULARY, Law, evaluate, sample_distinct
-from tasks.task import Split, Task
+from tasks.task import Shape, Split, Task
 
 VERSION = 1
+SHAPE = Shape(vocab_size=len(VOCABULARY) + 1, num_classes=10)
 OFFICIAL_FILES = {"train": "basic_train.tsv", "validation": "basic_val.tsv", "test": "basic_test.tsv"}
 
 _NO_PARENTHESES = str.maketrans("", "", "()")
@@ -217,7 +218,6 @@ def _truncated(split: Split, max_length: int) -> tuple[Split, int]:
 def _task(splits: Mapping[str, Split], source: Literal["generated", "official"], max_length: int) -> Task:
     cut = {name: _truncated(split, max_length) for name, split in splits.items()}
     train, validation, test = (cut[name][0] for name in SPLITS)
-    vocab_size = len(VOCABULARY) + 1
     train_roots, test_roots = (split.tokens[split.offsets[:-1]] for split in (train, test))
     return Task(
         name="listops",
@@ -226,14 +226,13 @@ def _task(splits: Mapping[str, Split], source: Literal["generated", "official"],
         train=train,
         validation=validation,
         test=test,
-        vocab_size=vocab_size,
-        num_classes=10,
+        **SHAPE._asdict(),
         max_length=max_length,
         fingerprint="",
         baselines={
             "majority": baselines.majority(test.labels),
             "root_operator": baselines.best_constant(train_roots, train, test_roots, test),
-            "bag_of_tokens": baselines.bag_of_tokens(train, test, vocab_size),
+            "bag_of_tokens": baselines.bag_of_tokens(train, test, SHAPE.vocab_size),
         },
         truncated_fraction=sum(count for _, count in cut.values()) / sum(map(len, splits.values())),
     )

@@ -19,6 +19,14 @@ class Batch(NamedTuple):
     labels: np.ndarray  # int32 [B]
 
 
+class Shape(NamedTuple):
+    """What a model must know of a task, known without its data: every task module states it as `SHAPE`."""
+
+    vocab_size: int  # token ids lie in [0, vocab_size); id 0 is padding where a task has padding at all
+    num_classes: int  # labels lie in [0, num_classes)
+    paired: bool = False  # each example is two documents
+
+
 @dataclass(frozen=True)
 class Split:
     """Random access to the examples of one split, stored without padding.
@@ -72,10 +80,8 @@ class Task:
         name, version: the version rises whenever the same source would be encoded differently.
         source: `official`, `generated`, `packaged` or `surrogate` (see the README's section on data).
         train, validation, test: the splits; selection uses `validation`, `test` is read once, at the end.
-        vocab_size: token ids lie in [0, vocab_size); id 0 is padding where a task has padding at all.
-        num_classes: labels lie in [0, num_classes).
+        vocab_size, num_classes, paired: the task's shape.
         max_length: longest sequence the encoding keeps.
-        paired: each example is two documents.
         fingerprint: hash of what was encoded and how; part of a run's identity.
         baselines: accuracy on the test split of `majority`, of the best shallow rule and of `bag_of_tokens`.
         truncated_fraction: share of the sequences that were cut at `max_length`.

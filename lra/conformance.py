@@ -1,0 +1,460 @@
+"""The rules that every variant keeps, one function each. `lra.check` calls them for the command line and for the tests.
+
+A rule returns what it measured, or raises Violation with the figures, or Exempt with the reason why it does not apply.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jaxtyping import Array, Bool, Float
+
+from lra.build import variant_class
+from lra.flops import program_flops
+from lra.variants import Variant
+from models.encoder import Encoder
+from models.mixer import Layer, Mixer, Sizes
+
+CLOSE = 1e-5  # outputs are of order 1
+
+
+class Violation(Exception):
+    """A rule is broken; the message gives the figures."""
+
+
+class Exempt(Exception):
+    """A rule does not apply; the message gives the reason."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The sizes at which the rules are held.
+
+    Attributes:
+        sizes: of the layer; `max_length` is the full length.
+        lengths: rules 1 and 6.
+        real, padded: rule 2; the first of `real` tokens are padded to `padded` and to the full length.
+        jacobian: lengths for the Jacobian of rule 6.
+        growth: lengths for rule 7.
+    """
+
+    sizes: Sizes
+    lengths: tuple[int, ...]
+    real: tuple[int, ...]
+    padded: int
+    jacobian: tuple[int, ...]
+    growth: tuple[int, ...]
+
+
+# One token more than 64, so that no block and no factor divides the full length.
+TOY = Scale(Sizes(32, 2, 16, 32, 65), (1, 2, 63, 64, 65), (37, 5), 50, (12,), (1024, 2048, 4096))
+FULL = Scale(
+    Sizes(32, 2, 16, 32, 1024),
+    (1, 2, 63, 64, 65, 777, 1000, 1024),
+    (37, 777),
+    800,
+    (12, 333),
+    (1024, 2048, 4096, 8192, 16384),
+)
+GROWTH_SIZES = Sizes(dim=256, heads=4, qkv_dim=256, mlp_dim=1024, max_length=0)
+SLACK = 0.15  # of a fitted exponent: at these lengths smaller terms and rounding to blocks still show
+
+
+class Subject:
+    """A variant built at some sizes, with the programs that several rules share compiled once."""
+
+    def __init__(self, variant: Variant, scale: Scale, keywords: dict[str, Any] | None = None) -> None:
+        self.keywords = {**variant.keywords, **(keywords or {})}
+        self.cls: Any = variant_class({"_target_": variant.target, **self.keywords})
+        self.scale = scale
+
+    @cached_property
+    def graph_and_state(self) -> tuple[Any, Any]:
+        return nnx.split(self.build(self.scale.sizes))
+
+    def build(self, sizes: Sizes) -> Any:
+        """The mixer or layer, its parameters drawn from seed 0."""
+        return self.cls(sizes, **self.keywords, rngs=nnx.Rngs(0))
+
+    @cached_property
+    def forward(self) -> Callable[[Array, Array | None], Array]:
+        """`(x, mask) -> y` in evaluation, compiled."""
+        graph, state = self.graph_and_state
+        program = fast_jit(lambda state, x, mask: apply(nnx.merge(graph, state), x, mask))
+        return lambda x, mask: program(state, x, mask)
+
+    @cache  # noqa: B019 - a subject lives as long as its rules run
+    def x(self, batch: int, seed: int = 0) -> Float[Array, "B L D"]:
+        """Random input of the full length."""
+        return normal((batch, self.scale.sizes.max_length, self.scale.sizes.dim), seed)
+
+    @cached_property
+    def attend(self) -> Callable[..., Array]:
+        """The pure function `(inputs, mask) -> out` of an attention mixer, compiled; raises Exempt where there is none."""
+        graph, state = self.graph_and_state
+        require_attend(self.cls)
+        program = fast_jit(lambda state, inputs, mask: nnx.merge(graph, state).attend(*inputs, mask, None))
+        return lambda inputs, mask: program(state, inputs, mask)
+
+
+def fast_jit(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Like jax.jit; on the CPU it compiles sooner to slower code, because each program here runs a few times only."""
+    options: Any = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
+    return jax.jit(function, compiler_options=options)
+
+
+def normal(shape: Sequence[int], seed: int) -> Float[Array, "..."]:
+    """Standard normal numbers, made without a program to compile."""
+    return jnp.asarray(np.random.default_rng(seed).standard_normal(shape), jnp.float32)
+
+
+def apply(model: Any, x: Array, mask: Array | None, rngs: nnx.Rngs | None = None) -> Array:
+    """The output of a mixer or of a layer; `rngs` turns training on."""
+    if isinstance(model, Layer):
+        return model(x, mask, None, deterministic=rngs is None, rngs=rngs)[0]
+    return model(x, mask, **({"rngs": rngs} if model.stochastic else {}))
+
+
+def real_tokens(lengths: Sequence[int], padded: int) -> Bool[Array, "B L"]:
+    """The mask of examples with these real lengths."""
+    return jnp.asarray(np.arange(padded) < np.array(lengths)[:, None])
+
+
+def require_attend(cls: Any) -> None:
+    """Raises Exempt for a variant whose maths is not an `attend` over projected inputs."""
+    if not hasattr(cls, "attend"):
+        raise Exempt("no pure function `attend` over queries, keys and values")
+
+
+def attend_inputs(subject: Subject, batch: int, length: int, dtype: Any = jnp.float32) -> tuple[Any, ...]:
+    """Shapes of what the mixer hands to `attend` before the mask: queries, keys, ..., last the values."""
+    require_attend(subject.cls)
+    seen: list[Any] = []
+
+    def attend(self: Any, *inputs: Any) -> Array:
+        seen.append(jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), inputs[:-2]))
+        return inputs[0]
+
+    spying = type("Spying", (subject.cls,), {"attend": attend})
+    sizes = replace(subject.scale.sizes, dtype=dtype)
+    x = jax.ShapeDtypeStruct((batch, length, sizes.dim), jnp.float32)
+    jax.eval_shape(lambda x: apply(spying(sizes, **subject.keywords, rngs=nnx.Rngs(0)), x, None), x)
+    if not seen:
+        raise Exempt("its call does not go through `attend`")
+    return seen[0]
+
+
+def random_inputs(shapes: tuple[Any, ...], spread: float = 1.0, dtype: Any = jnp.float32) -> tuple[Any, ...]:
+    """Random arrays for `attend`; where a slot holds several arrays of one shape, they are equal."""
+    return tuple(
+        jax.tree.map(lambda s, seed=seed: (spread * normal(s.shape, seed)).astype(dtype), slot)
+        for seed, slot in enumerate(shapes)
+    )
+
+
+def difference(a: Array, b: Array) -> float:
+    """Largest absolute difference; NaN and infinities count as infinite."""
+    worst = np.abs(np.asarray(a, np.float64) - np.asarray(b, np.float64)).max(initial=0)
+    return float(worst) if np.isfinite(worst) else float("inf")
+
+
+def require_close(a: Array, b: Array, what: str, tolerance: float = CLOSE) -> float:
+    """The largest difference; raises Violation beyond the tolerance."""
+    off = difference(a, b)
+    if off > tolerance:
+        raise Violation(f"{what}: outputs differ by {off:.1e}, allowed {tolerance:.0e}")
+    return off
+
+
+def rule_1_any_length(subject: Subject) -> str:
+    """Any length up to max_length; a longer input is an error before anything compiles."""
+    sizes = subject.scale.sizes
+    graph, state = subject.graph_and_state
+    for length in subject.scale.lengths:
+        x = jax.ShapeDtypeStruct((1, length, sizes.dim), jnp.float32)
+        y = jax.eval_shape(lambda x: apply(nnx.merge(graph, state), x, None), x)
+        if y.shape != x.shape:
+            raise Violation(f"length {length}: the output has shape {y.shape}, the input {x.shape}")
+    encoder = nnx.eval_shape(lambda: Encoder(partial(subject.cls, **subject.keywords), 1, sizes, rngs=nnx.Rngs(0)))
+    longer = sizes.max_length + 1
+    try:
+        jax.eval_shape(lambda x: encoder(x, None), jax.ShapeDtypeStruct((1, longer, sizes.dim), jnp.float32))
+    except ValueError as error:
+        if str(longer) not in str(error) or str(sizes.max_length) not in str(error):
+            raise Violation(f"{longer} tokens: the error does not name both lengths: {error}") from None
+    else:
+        raise Violation(f"{longer} tokens pass, although max_length is {sizes.max_length}")
+    return f"lengths {', '.join(map(str, subject.scale.lengths))}; {longer} is refused"
+
+
+def rule_2_padding(subject: Subject) -> str:
+    """Neither what stands in padding nor its amount changes outputs at real positions; masks are boolean."""
+    require_boolean_masks(subject)
+    full = subject.scale.sizes.max_length
+    cases = [([*subject.scale.real, 1, full], full), (subject.scale.real[:1], subject.scale.padded)]
+    worst = 0.0
+    for lengths, padded in cases:
+        x, mask = subject.x(len(lengths))[:, :padded], real_tokens(lengths, padded)
+        noise = jnp.where(mask[..., None], x, 1e3 * subject.x(len(lengths), seed=1)[:, :padded])
+        clean, noisy = (np.asarray(subject.forward(given, mask)) for given in (x, noise))
+        for row, length in enumerate(lengths):
+            what = f"batch {len(lengths)}, {length} tokens padded to {padded}, noise of 1e3 in the padding"
+            worst = max(worst, require_close(clean[row, :length], noisy[row, :length], what))
+            if subject.cls.padding_invariant and length in subject.scale.real:
+                alone = subject.forward(x[row : row + 1, :length], None)[0]
+                what = f"{length} tokens alone and padded to {padded}"
+                worst = max(worst, require_close(clean[row, :length], alone, what))
+    note = "" if subject.cls.padding_invariant else "; its amount may (padding_invariant is False)"
+    return f"at most {worst:.1e}{note}"
+
+
+def require_boolean_masks(subject: Subject) -> None:
+    """Raises Violation when an integer or float mask passes."""
+    graph, state = subject.graph_and_state
+    for dtype in (jnp.int32, jnp.float32):
+        try:
+            jax.eval_shape(
+                lambda x, mask: apply(nnx.merge(graph, state), x, mask),
+                subject.x(1),
+                jax.ShapeDtypeStruct((1, subject.scale.sizes.max_length), dtype),
+            )
+        except TypeError:
+            continue
+        raise Violation(f"a mask of {jnp.dtype(dtype)} passes; only boolean masks have one reading")
+
+
+def rule_3_nothing_to_attend_to(subject: Subject) -> str:
+    """Where an example has no real token the pure function yields exactly 0, and gradients are finite everywhere."""
+    length = subject.scale.jacobian[0]
+    mask = real_tokens([0, 3, length], length)
+    for dtype in (jnp.float32, jnp.bfloat16, jnp.float16):
+        model = subject.build(replace(subject.scale.sizes, dtype=dtype))
+        graph, state = nnx.split(model)
+        has_attend = hasattr(model, "attend")
+        if has_attend:
+            inputs = random_inputs(attend_inputs(subject, 3, length, dtype), 3.0, dtype)
+        else:
+            inputs = (subject.x(3)[:, :length].astype(dtype),)
+
+        def forward(
+            state: Any, inputs: Any, graph: Any = graph, has_attend: bool = has_attend
+        ) -> tuple[Float[Array, ""], Array]:
+            model = nnx.merge(graph, state)
+            out = model.attend(*inputs, mask, None) if has_attend else apply(model, *inputs, mask)
+            return out.astype(jnp.float32).sum(), out
+
+        differentiate = jax.value_and_grad(forward, argnums=(0, 1), has_aux=True, allow_int=True)
+        (_, out), gradients = fast_jit(differentiate)(state, inputs)
+        name = jnp.dtype(dtype).name
+        if has_attend and np.asarray(out[0]).any():
+            raise Violation(f"{name}: an example without a real token yields {float(abs(out[0]).max()):.1e}, not 0")
+        if out.dtype != dtype:
+            raise Violation(f"{name}: the output is {out.dtype}")
+        for what, arrays in (("outputs", [out]), ("gradients", jax.tree.leaves(gradients))):
+            if not all(np.isfinite(np.asarray(a, np.float32)).all() for a in arrays if a.dtype != jax.dtypes.float0):
+                raise Violation(f"{name}: {what} are not finite with an example of 0 and one of 3 tokens")
+    return "float32, bfloat16, float16"
+
+
+def rule_4_examples_apart(subject: Subject) -> str:
+    """One example never influences another, and evaluation is deterministic."""
+    full = subject.scale.sizes.max_length
+    x, mask = subject.x(4), real_tokens([full] * 4, full)
+    first = subject.forward(x, mask)
+    others = subject.forward(x.at[1:].multiply(100.0), mask)
+    off = require_close(first[0], others[0], "example 0 beside others multiplied by 100", 1e-6)
+    if difference(first, subject.forward(x, mask)):
+        raise Violation("evaluating twice gives two results")
+    return f"at most {off:.1e}"
+
+
+def rule_5_gradients(subject: Subject) -> str:
+    """At full length every parameter gets a gradient that is not rounding noise."""
+    with jax.enable_x64(True):  # noise is then 1e-16 of the largest gradient, so that nothing real is near it
+        model = subject.build(replace(subject.scale.sizes, dtype=jnp.float64))
+        graph, params, rest = nnx.split(model, nnx.Param, ...)
+        params, rest = jax.tree.map(
+            lambda a: a.astype(jnp.float64) if jnp.issubdtype(a.dtype, jnp.floating) else a, (params, rest)
+        )
+        x, weight = (subject.x(2, seed).astype(jnp.float64) for seed in (0, 1))
+
+        def loss(params: Any) -> Float[Array, ""]:
+            return (apply(nnx.merge(graph, params, rest), x, None) * weight).sum()
+
+        gradients = fast_jit(jax.grad(loss))(params)
+        sizes = {
+            jax.tree_util.keystr(path): float(abs(gradient).max())
+            for path, gradient in jax.tree_util.tree_leaves_with_path(gradients)
+        }
+    if not sizes:
+        raise Exempt("no parameters")
+    largest = max(sizes.values())
+    for name, size in sizes.items():
+        if not size > 1e-6 * largest:
+            raise Violation(f"parameter {name} gets a gradient of {size:.1e}, the largest of all is {largest:.1e}")
+    return f"{len(sizes)} parameters; from {min(sizes.values()):.1e} to {largest:.1e}"
+
+
+def rule_6_pattern(subject: Subject) -> str:
+    """The pairs that are computed are those of `pattern(length)`, and the output is dense attention under it."""
+    if not hasattr(subject.cls, "pattern"):
+        raise Exempt("no fixed pattern")
+    require_attend(subject.cls)
+    graph, state = subject.graph_and_state
+    model = nnx.merge(graph, state)
+    for length in subject.scale.jacobian:
+        depends, pattern = value_dependence(subject, length), np.asarray(model.pattern(length))
+        for wrong, text in ((depends & ~pattern, "is used but not in"), (pattern & ~depends, "is not used but in")):
+            if wrong.any():
+                head, query, key = np.argwhere(wrong)[0]
+                raise Violation(
+                    f"length {length}: {wrong.sum()} of {wrong.size} pairs disagree; "
+                    f"head {head}, query {query}, key {key} {text} pattern({length})"
+                )
+    worst = 0.0
+    for length in subject.scale.lengths:
+        inputs = random_inputs(attend_inputs(subject, 2, length))
+        q, k, v = (jax.tree.leaves(slot)[0] for slot in (inputs[0], inputs[-2], inputs[-1]))
+        expected = attention_under(np.asarray(model.pattern(length)), *map(np.asarray, (q, k, v)))
+        what = f"length {length}, against dense attention under the pattern"
+        worst = max(worst, require_close(subject.attend(inputs, None), expected, what))
+    return f"at most {worst:.1e} from dense attention at lengths {', '.join(map(str, subject.scale.lengths))}"
+
+
+def value_dependence(subject: Subject, length: int) -> np.ndarray:
+    """Which outputs depend on which values, bool [heads, query, key]; raises Violation where a head sees another's."""
+    graph, state = subject.graph_and_state
+    inputs = random_inputs(attend_inputs(subject, 1, length))
+    values = jax.tree.leaves(inputs[-1])[0]
+    heads = values.shape[2]
+
+    def derivative(state: Any, inputs: Any, head: Array, key: Array) -> Float[Array, "L H"]:
+        *others, given = inputs
+        direction = jnp.zeros(values.shape).at[0, key, head].set(1.0)
+        tangents = jax.tree.map(lambda _: direction, given)
+        model = nnx.merge(graph, state)
+        return abs(jax.jvp(lambda v: model.attend(*others, v, None, None), (given,), (tangents,))[1][0]).max(-1)
+
+    @fast_jit
+    def jacobian(state: Any, inputs: Any) -> Float[Array, "H L L H"]:
+        pairs = jnp.repeat(jnp.arange(heads), length), jnp.tile(jnp.arange(length), heads)
+        rows = jax.lax.map(lambda pair: derivative(state, inputs, *pair), pairs, batch_size=min(32, heads * length))
+        return rows.reshape(heads, length, length, heads)  # head of the value, key, query, head of the output
+
+    result = np.asarray(jacobian(state, inputs))
+    for source, target in itertools.permutations(range(heads), 2):
+        if result[source, :, :, target].any():
+            raise Violation(f"length {length}: head {target} depends on values of head {source}")
+    return np.stack([result[head, :, :, head].T != 0 for head in range(heads)])
+
+
+def attention_under(pattern: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Dense attention under a pattern, in float64 and without JAX."""
+    logits = np.einsum("blhk,bmhk->bhlm", q.astype(np.float64), k) / np.sqrt(q.shape[-1])
+    logits = np.where(pattern, logits, -np.inf)
+    peak = logits.max(-1, keepdims=True, initial=-1e300)
+    weights = np.exp(logits - peak)
+    total = weights.sum(-1, keepdims=True)
+    return np.einsum("bhlm,bmhv->blhv", weights / np.where(total == 0, 1, total), v)
+
+
+def rule_7_cost(subject: Subject) -> str:
+    """Operations and temporary memory, forward and backward, grow no faster than declared."""
+    facts, lengths = subject.cls, subject.scale.growth
+    if facts.quadratic != (facts.growth.memory >= 2):
+        raise Violation(f"quadratic is {facts.quadratic}, but memory is declared to grow as L^{facts.growth.memory:g}")
+    measured = [cost(subject, length) for length in lengths]
+    half = len(lengths) // 2
+    exponents = []
+    for what, declared, figures in zip(
+        ("compute", "memory"), facts.growth, np.array(measured, float).T.tolist(), strict=True
+    ):
+        exponent = float(np.polyfit(np.log(lengths[half:]), np.log(figures[half:]), 1)[0])
+        listed = ", ".join(f"{figure:.3g} at {length}" for length, figure in zip(lengths, figures, strict=True))
+        if exponent > declared + SLACK:
+            raise Violation(f"{what} grows as L^{exponent:.2f}, declared {declared:g}: {listed}")
+        exponents.append(exponent)
+    require_no_dense_imitation(subject, measured[half][1], lengths[half])
+    return f"compute L^{exponents[0]:.2f} of {facts.growth.compute:g}, memory L^{exponents[1]:.2f} of {facts.growth.memory:g}"
+
+
+def cost(subject: Subject, length: int) -> tuple[float, float]:
+    """Operations and temporary bytes of one mixer, forward and backward, batch 1; compiled, not run."""
+    sizes = replace(GROWTH_SIZES, max_length=length)
+    graph, params, rest = nnx.split(nnx.eval_shape(lambda: subject.build(sizes)), nnx.Param, ...)
+
+    def loss(params: Any, x: Array, rest: Any, mask: Array, weight: Array) -> Float[Array, ""]:
+        return (apply(nnx.merge(graph, params, rest), x, mask) * weight).sum()
+
+    x = jax.ShapeDtypeStruct((1, length, sizes.dim), jnp.float32)
+    mask = jax.ShapeDtypeStruct((1, length), jnp.bool_)
+    traced = fast_jit(jax.grad(loss, argnums=(0, 1))).trace(params, x, rest, mask, x)
+    memory = traced.lower().compile().memory_analysis().temp_size_in_bytes
+    return program_flops(traced), memory
+
+
+def require_no_dense_imitation(subject: Subject, temporary: float, length: int) -> None:
+    """Raises Violation for a sparse pattern whose program holds a whole L x L matrix and is not called simulated."""
+    if subject.cls.simulated or not hasattr(subject.cls, "pattern"):
+        return
+    graph, state = subject.graph_and_state
+    density = np.mean(nnx.merge(graph, state).pattern(subject.scale.sizes.max_length))
+    dense = 4 * GROWTH_SIZES.heads * length**2
+    if density < 0.5 and temporary >= dense:
+        raise Violation(
+            f"{temporary:.3g} bytes at length {length} hold the whole matrix ({dense:.3g}), although the pattern has "
+            f"{density:.0%} of it: what masks a dense matrix declares `simulated`"
+        )
+
+
+def rule_8_one_trace(subject: Subject) -> str:
+    """50 training steps trace once, and nothing outside the model's variables changes on the way."""
+    length, traces = subject.scale.jacobian[0], 0
+    sizes = replace(subject.scale.sizes, dropout=0.1, attention_dropout=0.1)
+    graph, state = nnx.split(subject.build(sizes))
+
+    def step(state: Any, x: Array, mask: Array, key: Array) -> tuple[Array, Any]:
+        nonlocal traces
+        traces += 1
+        model = nnx.merge(graph, state, copy=True)
+        y = apply(model, x, mask, nnx.Rngs(key))
+        after, state = nnx.split(model)
+        if after != graph:
+            raise Violation("a training step changes the model outside of its variables, which jit can't see")
+        return y, state
+
+    compiled = fast_jit(step)
+    for number in range(50):
+        x, mask = normal((2, length, sizes.dim), number), real_tokens([1 + number % length, length], length)
+        y, state = compiled(state, x, mask, jax.random.key(number))
+    if traces != 1:
+        raise Violation(f"50 training steps of one shape traced {traces} times")
+    if not np.isfinite(np.asarray(y)).all():
+        raise Violation("outputs are not finite in training")
+    return "1 trace in 50 training steps"
+
+
+RULES: dict[int, tuple[str, Callable[[Subject], str]]] = {
+    1: ("any length", rule_1_any_length),
+    2: ("padding changes nothing", rule_2_padding),
+    3: ("nothing to attend to gives 0", rule_3_nothing_to_attend_to),
+    4: ("examples stay apart", rule_4_examples_apart),
+    5: ("every parameter learns", rule_5_gradients),
+    6: ("the pattern is real", rule_6_pattern),
+    7: ("the cost is real", rule_7_cost),
+    8: ("one trace per shape", rule_8_one_trace),
+}
+
+
+@contextmanager
+def exact_products() -> Iterator[None]:
+    """Full float32 in matrix products, which accelerators round by default."""
+    with jax.default_matmul_precision("highest"):
+        yield
