@@ -1,0 +1,1 @@
+"""From result files to the chart, the curves and the tables. Imports no jax, so that `make plot` answers at once."""

@@ -1,0 +1,59 @@
+"""What a reader must know before comparing the figures of one chart or table, in whole sentences."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from lra.report.rows import FIVE, MARKS, PATH_X, Comparison, Row, title
+
+PRESETS = {
+    "mini": "Preset mini: shortened tasks and short training, for a rough comparison only, not for papers.",
+    "lra": "Preset lra: Text is cut at 1,000 bytes, so it is not comparable with the table of the LRA paper.",
+}
+MEMORY = {
+    "device": "as the device reports it",
+    "compiled": "as planned by the compiler",
+    "process": "of the whole process",
+}
+
+
+def about_scores(rows: Sequence[Row], preset: str) -> list[str]:
+    """Preset, marked sources, and data that differ between rows."""
+    notes = [PRESETS[preset]] if preset in PRESETS else []
+    marked: dict[str, set[str]] = defaultdict(set)
+    data: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        for task, score in row.tasks.items():
+            for run in score.runs:
+                if run.accuracy is not None:
+                    marked[run.source or ""].add(task)
+                    data[task].add(run.fingerprint or "")
+    for source, sign in MARKS.items():
+        if source in marked:
+            notes.append(f"{sign} {source} data: {_titles(marked[source])}.")
+    differing = {task for task, versions in data.items() if len(versions) > 1}
+    if differing:
+        notes.append(f"Not all rows were scored on the same data: {_titles(differing)}.")
+    return notes
+
+
+def about_chart(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
+    """Everything about what the chart shows."""
+    notes = about_scores([point.row for point in comparison.points], comparison.preset)
+    if len(comparison.tasks) != len(FIVE):
+        notes.insert(0, f"Not the LRA score: drawn is what all variants share, {_titles(set(comparison.tasks))}.")
+    if comparison.memory_source:
+        notes.append(f"Circle area: peak memory {MEMORY[comparison.memory_source]}.")
+    if unknown := [point.row.label for point in comparison.points if point.memory is None]:
+        notes.append(f"Without a circle, memory unknown: {', '.join(unknown)}.")
+    if comparison.reference:
+        notes.append("Dashed lines: the Transformer.")
+    if comparison.condition:
+        machines = {machine for row in rows for machine in row.cells} - {comparison.condition.hardware}
+        if machines:
+            notes.append(f"Also measured, on other hardware and so not drawn here: {', '.join(sorted(machines))}.")
+    return notes
+
+
+def _titles(tasks: set[str]) -> str:
+    known = [task for task in (*FIVE, PATH_X) if task in tasks]
+    return ", ".join(title(task) for task in [*known, *sorted(tasks - set(known))])

@@ -1,0 +1,103 @@
+"""The command: what it writes, says and refuses."""
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lra.report.__main__ import main
+
+
+@pytest.fixture
+def runs(make) -> Path:
+    for variant, accuracy in (("transformer", 0.36), ("bigbird", 0.37)):
+        make.score(variant, accuracy=accuracy)
+        make.speed(variant)
+    return make.root
+
+
+def test_writes_chart_and_tables_and_says_so(make, runs, capsys):
+    (runs / "scores/notes.txt").write_text("hello")
+    assert main([f"results={runs}"]) == 0
+    assert sorted(path.name for path in (runs / "plots").iterdir()) == [
+        "chart.png",
+        "chart.svg",
+        "table.csv",
+        "table.md",
+    ]
+    said = capsys.readouterr().out
+    assert "2 scores and 2 speed files read, 1 skipped" in said
+    assert f"skipped {runs}/scores/notes.txt: foreign" in said
+    assert "chart.png" in said
+    with (runs / "plots/table.csv").open() as file:
+        first, second = csv.DictReader(file)
+    assert (first["variant"], first["listops_mean"], first["mean_of_5"]) == ("bigbird", "37.0", "")
+    assert second["sequences_per_second"] == "80.0"
+
+
+def test_a_second_call_writes_the_same_bytes(runs):
+    contents = []
+    for _ in range(2):
+        assert main([f"results={runs}"]) == 0
+        contents.append({path.name: path.read_bytes() for path in (runs / "plots").iterdir()})
+    assert contents[0] == contents[1]
+
+
+def test_without_speeds_there_are_tables_but_no_stale_chart(make, runs, capsys):
+    assert main([f"results={runs}"]) == 0
+    for path in (runs / "speed").rglob("*.json"):
+        path.unlink()
+    assert main([f"results={runs}"]) == 0
+    assert sorted(path.name for path in (runs / "plots").iterdir()) == ["table.csv", "table.md"]
+    assert "not in the chart: bigbird: not measured" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["preste=mini"], "unknown key 'preste'. Did you mean preset?"),
+        (["preset=minni"], "unknown preset 'minni'. Did you mean mini?"),
+        (["plot"], "cannot read 'plot': expected key=value"),
+        (["log=maybe"], "log=maybe: expected true or false"),
+        (["length=long"], "length=long: expected a whole number"),
+        (["mode=fast"], "unknown mode 'fast'"),
+        (["task=listop"], "unknown task 'listop'. Did you mean listops?"),
+        (["variant=bigbrid"], "unknown variant 'bigbrid'. Did you mean bigbird?"),
+        (["hardware=gpu"], "unknown hardware 'gpu'"),
+        (["mode="], "mode has no value"),
+        (["log=true", "log=false"], "log is given twice"),
+        (["published=true"], "published=true has its own folders"),
+    ],
+)
+def test_wrong_input_is_one_clear_line_and_exit_code_2(runs, capsys, arguments, message):
+    assert main([f"results={runs}", *arguments]) == 2
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.err.count("\n") == 1
+    assert not (runs / "plots").exists()
+
+
+def test_no_results_is_exit_code_2(tmp_path, capsys):
+    assert main([f"results={tmp_path}"]) == 2
+    assert f"no results in {tmp_path}" in capsys.readouterr().err
+
+
+def test_published_results_are_reported_one_machine_after_the_other(make, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["published=true"]) == 2
+    for machine in ("big", "small"):
+        make.root = Path("results/published") / machine
+        make.score("bigbird")
+    assert main(["published=true"]) == 0
+    assert sorted(str(path) for path in Path().rglob("table.md")) == [
+        f"results/published/{machine}/plots/table.md" for machine in ("big", "small")
+    ]
+
+
+def test_jax_is_never_imported(runs):
+    code = "import sys; from lra.report.__main__ import main; main(sys.argv[1:]); print('jax' in sys.modules)"
+    call = [sys.executable, "-c", code, f"results={runs}"]
+    done = subprocess.run(call, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3])
+    assert done.stdout.splitlines()[-1] == "False"

@@ -1,0 +1,56 @@
+"""No two labels collide, however crowded the chart."""
+
+import numpy as np
+import pytest
+
+from lra.report.labels import leader, place
+
+BOUNDS = np.array([0.0, 0.0, 480.0, 330.0])
+
+
+def overlaps(boxes: np.ndarray) -> int:
+    a, b = boxes[:, None], boxes[None]
+    hit = np.all((a[..., :2] < b[..., 2:]) & (b[..., :2] < a[..., 2:]), -1)
+    return int(np.triu(hit, 1).sum())
+
+
+def boxes_for(centres: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    sizes = np.stack([rng.uniform(20, 80, len(centres)), np.full(len(centres), 9.0)], -1)
+    corners = place(centres, rng.uniform(3, 30, len(centres)), sizes, BOUNDS)
+    return np.concatenate([corners, corners + sizes], -1)
+
+
+@pytest.mark.parametrize("count", [1, 4, 17, 32])
+@pytest.mark.parametrize("spread", [1.0, 0.3, 0.0])
+def test_labels_never_collide_nor_leave_the_axes(count, spread):
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        middle = BOUNDS[2:] * rng.uniform(0.1, 0.9, 2)
+        centres = middle + spread * (rng.uniform(0, 1, (count, 2)) * BOUNDS[2:] - middle)
+        boxes = boxes_for(centres, rng)
+        assert overlaps(boxes) == 0
+        assert (boxes[:, :2] >= 0).all()
+        assert (boxes[:, 2:] <= BOUNDS[2:]).all()
+
+
+def test_a_lonely_label_lies_right_beside_its_circle():
+    corner = place(np.array([[200.0, 100.0]]), np.array([10.0]), np.array([[40.0, 8.0]]), BOUNDS)[0]
+    assert 210 < corner[0] < 215
+    assert 92 < corner[1] < 102
+
+
+def test_a_label_keeps_off_circles_and_lines():
+    centres = np.array([[200.0, 100.0], [228.0, 100.0]])
+    radii = np.array([10.0, 12.0])
+    line = np.array([[0.0, 100.0, 480.0, 100.0]])
+    corners = place(centres, radii, np.array([[30.0, 8.0]] * 2), BOUNDS, line)
+    for corner in corners:
+        nearest = np.clip(centres, corner, corner + np.array([30, 8]))
+        assert (np.linalg.norm(nearest - centres, axis=-1) >= radii).all()
+        assert not corner[1] < 100 < corner[1] + 8
+
+
+def test_a_leader_runs_from_the_edge_to_the_label():
+    start, end = leader(np.array([0.0, 0.0]), 5.0, np.array([20.0, -4.0, 60.0, 4.0]))
+    assert start == pytest.approx([5, 0])
+    assert end == pytest.approx([20, 0])
