@@ -12,6 +12,7 @@ from lra.config import Request, compose_run, parse
 from lra.errors import BadInput
 from lra.runs import Run, measure_speed, train_and_test
 from lra.summary import print_summary
+from lra.supervise import Supervisor
 from lra.variants import variant_names
 from tasks.errors import DataError
 
@@ -29,10 +30,12 @@ def main(arguments: Sequence[str]) -> int:
         print(f"lra.bench: {problem}", file=sys.stderr)
         return 2
     try:
-        return execute(runs)
-    except KeyboardInterrupt:
-        print("lra.bench: interrupted; the same command goes on from here", file=sys.stderr)
-        return 75
+        return execute(runs, Supervisor())
+    except OSError as problem:
+        print(
+            f"lra.bench: cannot write {problem.filename or 'results'}: {problem.strerror or problem}", file=sys.stderr
+        )
+        return 3
 
 
 def plan_runs(request: Request) -> list[Run]:
@@ -40,14 +43,16 @@ def plan_runs(request: Request) -> list[Run]:
     return [Run.of(overrides, compose_run(overrides)) for overrides in request.runs()]
 
 
-def execute(runs: Sequence[Run]) -> int:
-    """Makes every run and measures every variant once; one failure stops nothing else."""
-    statuses = [train_and_test(run) for run in runs]
+def execute(runs: Sequence[Run], supervisor: Supervisor) -> int:
+    """Makes every run and measures every variant once; one failure stops nothing else. Returns the exit code."""
+    statuses = [train_and_test(run, supervisor) for run in runs if not supervisor.interrupted]
     for run in {run.speed_file: run for run in runs}.values():
-        statuses += measure_speed(run)
-    print_summary(runs)
-    if "interrupted" in statuses:
+        if not supervisor.interrupted:
+            statuses += measure_speed(run, supervisor)
+    if supervisor.interrupted:
+        print("lra.bench: interrupted; the same command goes on from here", file=sys.stderr)
         return 75
+    print_summary(runs)
     return 0 if all(status == "complete" for status in statuses) else 3
 
 

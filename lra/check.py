@@ -1,17 +1,22 @@
 """`python -m lra.check model=bigbird,local`: holds variants to the rules that every variant keeps (`lra.conformance`).
 
-Names, dotted classes, comma lists and `all`; `rules=1,2` picks rules. Exit codes: 0 all hold, 2 bad input, 3 one is broken.
+Names, dotted classes, comma lists and `all`; `rules=1,2` picks rules.
+Exit codes: 0 all hold, 2 bad input, 3 a rule is broken.
 """
 
 import sys
+import traceback
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
 from lra.errors import BadInput, unknown
 from lra.variants import Variant, resolve, variant_names
+
+if TYPE_CHECKING:
+    from lra.subject import Scale
 
 KEYS = ("model", "rules")
 RULE_NUMBERS = range(1, 9)
@@ -27,22 +32,29 @@ class RuleResult(NamedTuple):
 
 
 def check(
-    variant: Variant, *, rules: Iterable[int] = RULE_NUMBERS, scale: Any = None, keywords: dict[str, Any] | None = None
+    variant: Variant,
+    *,
+    rules: Iterable[int] = RULE_NUMBERS,
+    scale: "Scale | None" = None,
+    keywords: dict[str, Any] | None = None,
 ) -> list[RuleResult]:
-    """Holds a variant to `rules`, at full size unless a `lra.conformance.Scale` is given, `keywords` over its own."""
-    from lra import conformance  # brings jax, which a misspelt name need not wait for
+    """Holds a variant to `rules`, at full size unless a `lra.subject.Scale` is given, `keywords` over its own."""
+    from lra import conformance, subject  # they bring jax, which a misspelt name need not wait for
 
     results = []
     with conformance.exact_products():
-        subject = conformance.Subject(variant, scale or conformance.FULL, keywords)
+        variant_under_test = subject.Subject(variant, scale or subject.FULL, keywords)
         for number in rules:
             title, rule = conformance.RULES[number]
             try:
-                status, detail = "holds", rule(subject)
-            except conformance.Exempt as reason:
+                status, detail = "holds", rule(variant_under_test)
+            except subject.Exempt as reason:
                 status, detail = "exempt", str(reason)
             except conformance.Violation as violation:
                 status, detail = "broken", str(violation)
+            except Exception as error:  # the variant's own code failed; the other rules are still worth knowing
+                place = traceback.extract_tb(error.__traceback__)[-1]
+                status, detail = "broken", f"{type(error).__name__}: {error} ({place.filename}:{place.lineno})"
             results.append(RuleResult(number, title, status, detail))
     return results
 

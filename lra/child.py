@@ -1,9 +1,12 @@
 """The frame around a child process: it reads its configuration, and leaves one word and one line about its end."""
 
+import contextlib
+import ctypes
 import importlib
 import inspect
 import json
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -22,12 +25,29 @@ from tasks.errors import DataError
 from tasks.task import Shape, Task
 
 EXIT_CODES = {"complete": 0, "diverged": 0, "bad_input": 2, "interrupted": 75}
-SPECIFICATION_FILE, RESULT_FILE = "specification.json", "result.json"
+SPECIFICATION_FILE, RESULT_FILE, OUTCOME_FILE = "specification.json", "result.json", "outcome.json"
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+
+
+class Stop:
+    """Whether somebody asked this process to stop; set by SIGTERM, SIGINT, SIGUSR1 and SIGUSR2."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        for number in STOP_SIGNALS:
+            signal.signal(number, self._request)
+
+    def __call__(self) -> bool:
+        return self.requested
+
+    def _request(self, number: int, frame: Any) -> None:
+        self.requested = True
 
 
 def run(work: Callable[[Path, dict[str, Any]], tuple[str, str | None]]) -> None:
     """Calls `work(folder, specification)`, which returns status and error, or turns what it raises into these."""
     folder = Path(sys.argv[1])
+    end_with_parent()
     try:
         require_visible_accelerator()
         status, error = work(folder, json.loads((folder / SPECIFICATION_FILE).read_text()))
@@ -35,15 +55,27 @@ def run(work: Callable[[Path, dict[str, Any]], tuple[str, str | None]]) -> None:
         status, error = "bad_input", str(problem)
     except MemoryError:
         status, error = "out_of_memory", "the machine's memory ran out"
+    except OSError as problem:
+        where = f" {problem.filename}" if problem.filename else ""
+        status, error = "failed", f"cannot read or write{where}: {problem.strerror or problem}"
     except Exception as problem:
         traceback.print_exc()
         out_of_memory = "RESOURCE_EXHAUSTED" in str(problem) or "Out of memory" in str(problem)
         status = "out_of_memory" if out_of_memory else "failed"
         error = "".join(traceback.format_exception_only(problem)).strip()
-    write_json(folder / "outcome.json", {"status": status, "error": error})
+    with contextlib.suppress(OSError):  # on a full disk the exit code has to do
+        write_json(folder / OUTCOME_FILE, {"status": status, "error": error})
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(EXIT_CODES.get(status, 1))  # a backend that hangs in its own clean-up must not turn an end into a time-out
+    # Not sys.exit: a backend that hangs in its own clean-up must not turn an end into a time-out.
+    os._exit(EXIT_CODES.get(status, 1))
+
+
+def end_with_parent() -> None:
+    """Asks the kernel to send SIGTERM when the supervisor dies, so that no orphan goes on (Linux)."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
 
 
 def load_config(plain: dict[str, Any]) -> BenchConfig:

@@ -101,10 +101,11 @@ class SpeedConfig:
 
 @dataclasses.dataclass
 class LimitsConfig:
-    """Minutes after which a child is stopped and recorded as timed out."""
+    """Minutes after which a child is stopped and recorded as timed out; attempts after which a failed run is left."""
 
     train_minutes: float = MISSING
     cell_minutes: float = MISSING
+    attempts: int = 3
 
 
 @dataclasses.dataclass
@@ -321,7 +322,7 @@ POSITIVE = {
     "encoder": ("dim", "heads", "qkv_dim", "mlp_dim", "layers"),
     "train": ("steps", "batch_size", "learning_rate", "evaluate_every"),
     "speed": ("batch_size", "seconds"),
-    "limits": ("train_minutes", "cell_minutes"),
+    "limits": ("train_minutes", "cell_minutes", "attempts"),
 }
 
 

@@ -4,168 +4,40 @@ A rule returns what it measured, or raises Violation with the figures, or Exempt
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, ArrayLike, Float
 
-from lra.build import variant_class
 from lra.flops import program_flops
-from lra.variants import Variant
+from lra.step import split_model
+from lra.subject import Exempt, Subject, apply, attend_inputs, fast_jit, normal, random_inputs, real_tokens
 from models.encoder import Encoder
-from models.mixer import Layer, Mixer, Sizes
+from models.mixer import Sizes
 
 CLOSE = 1e-5  # outputs are of order 1
+GROWTH_SIZES = Sizes(dim=256, heads=4, qkv_dim=256, mlp_dim=1024, max_length=0)
+SLACK = 0.15  # of a fitted exponent: at these lengths smaller terms and rounding to blocks still show
 
 
 class Violation(Exception):
     """A rule is broken; the message gives the figures."""
 
 
-class Exempt(Exception):
-    """A rule does not apply; the message gives the reason."""
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The sizes at which the rules are held.
-
-    Attributes:
-        sizes: of the layer; `max_length` is the full length.
-        lengths: rules 1 and 6.
-        real, padded: rule 2; the first of `real` tokens are padded to `padded` and to the full length.
-        jacobian: lengths for the Jacobian of rule 6.
-        growth: lengths for rule 7.
-    """
-
-    sizes: Sizes
-    lengths: tuple[int, ...]
-    real: tuple[int, ...]
-    padded: int
-    jacobian: tuple[int, ...]
-    growth: tuple[int, ...]
-
-
-# One token more than 64, so that no block and no factor divides the full length.
-TOY = Scale(Sizes(32, 2, 16, 32, 65), (1, 2, 63, 64, 65), (37, 5), 50, (12,), (1024, 2048, 4096))
-FULL = Scale(
-    Sizes(32, 2, 16, 32, 1024),
-    (1, 2, 63, 64, 65, 777, 1000, 1024),
-    (37, 777),
-    800,
-    (12, 333),
-    (1024, 2048, 4096, 8192, 16384),
-)
-GROWTH_SIZES = Sizes(dim=256, heads=4, qkv_dim=256, mlp_dim=1024, max_length=0)
-SLACK = 0.15  # of a fitted exponent: at these lengths smaller terms and rounding to blocks still show
-
-
-class Subject:
-    """A variant built at some sizes, with the programs that several rules share compiled once."""
-
-    def __init__(self, variant: Variant, scale: Scale, keywords: dict[str, Any] | None = None) -> None:
-        self.keywords = {**variant.keywords, **(keywords or {})}
-        self.cls: Any = variant_class({"_target_": variant.target, **self.keywords})
-        self.scale = scale
-
-    @cached_property
-    def graph_and_state(self) -> tuple[Any, Any]:
-        return nnx.split(self.build(self.scale.sizes))
-
-    def build(self, sizes: Sizes) -> Any:
-        """The mixer or layer, its parameters drawn from seed 0."""
-        return self.cls(sizes, **self.keywords, rngs=nnx.Rngs(0))
-
-    @cached_property
-    def forward(self) -> Callable[[Array, Array | None], Array]:
-        """`(x, mask) -> y` in evaluation, compiled."""
-        graph, state = self.graph_and_state
-        program = fast_jit(lambda state, x, mask: apply(nnx.merge(graph, state), x, mask))
-        return lambda x, mask: program(state, x, mask)
-
-    @cache  # noqa: B019 - a subject lives as long as its rules run
-    def x(self, batch: int, seed: int = 0) -> Float[Array, "B L D"]:
-        """Random input of the full length."""
-        return normal((batch, self.scale.sizes.max_length, self.scale.sizes.dim), seed)
-
-    @cached_property
-    def attend(self) -> Callable[..., Array]:
-        """The pure function `(inputs, mask) -> out` of an attention mixer, compiled; raises Exempt where there is none."""
-        graph, state = self.graph_and_state
-        require_attend(self.cls)
-        program = fast_jit(lambda state, inputs, mask: nnx.merge(graph, state).attend(*inputs, mask, None))
-        return lambda inputs, mask: program(state, inputs, mask)
-
-
-def fast_jit(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Like jax.jit; on the CPU it compiles sooner to slower code, because each program here runs a few times only."""
-    options: Any = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
-    return jax.jit(function, compiler_options=options)
-
-
-def normal(shape: Sequence[int], seed: int) -> Float[Array, "..."]:
-    """Standard normal numbers, made without a program to compile."""
-    return jnp.asarray(np.random.default_rng(seed).standard_normal(shape), jnp.float32)
-
-
-def apply(model: Any, x: Array, mask: Array | None, rngs: nnx.Rngs | None = None) -> Array:
-    """The output of a mixer or of a layer; `rngs` turns training on."""
-    if isinstance(model, Layer):
-        return model(x, mask, None, deterministic=rngs is None, rngs=rngs)[0]
-    return model(x, mask, **({"rngs": rngs} if model.stochastic else {}))
-
-
-def real_tokens(lengths: Sequence[int], padded: int) -> Bool[Array, "B L"]:
-    """The mask of examples with these real lengths."""
-    return jnp.asarray(np.arange(padded) < np.array(lengths)[:, None])
-
-
-def require_attend(cls: Any) -> None:
-    """Raises Exempt for a variant whose maths is not an `attend` over projected inputs."""
-    if not hasattr(cls, "attend"):
-        raise Exempt("no pure function `attend` over queries, keys and values")
-
-
-def attend_inputs(subject: Subject, batch: int, length: int, dtype: Any = jnp.float32) -> tuple[Any, ...]:
-    """Shapes of what the mixer hands to `attend` before the mask: queries, keys, ..., last the values."""
-    require_attend(subject.cls)
-    seen: list[Any] = []
-
-    def attend(self: Any, *inputs: Any) -> Array:
-        seen.append(jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), inputs[:-2]))
-        return inputs[0]
-
-    spying = type("Spying", (subject.cls,), {"attend": attend})
-    sizes = replace(subject.scale.sizes, dtype=dtype)
-    x = jax.ShapeDtypeStruct((batch, length, sizes.dim), jnp.float32)
-    jax.eval_shape(lambda x: apply(spying(sizes, **subject.keywords, rngs=nnx.Rngs(0)), x, None), x)
-    if not seen:
-        raise Exempt("its call does not go through `attend`")
-    return seen[0]
-
-
-def random_inputs(shapes: tuple[Any, ...], spread: float = 1.0, dtype: Any = jnp.float32) -> tuple[Any, ...]:
-    """Random arrays for `attend`; where a slot holds several arrays of one shape, they are equal."""
-    return tuple(
-        jax.tree.map(lambda s, seed=seed: (spread * normal(s.shape, seed)).astype(dtype), slot)
-        for seed, slot in enumerate(shapes)
-    )
-
-
-def difference(a: Array, b: Array) -> float:
+def difference(a: ArrayLike, b: ArrayLike) -> float:
     """Largest absolute difference; NaN and infinities count as infinite."""
     worst = np.abs(np.asarray(a, np.float64) - np.asarray(b, np.float64)).max(initial=0)
     return float(worst) if np.isfinite(worst) else float("inf")
 
 
-def require_close(a: Array, b: Array, what: str, tolerance: float = CLOSE) -> float:
+def require_close(a: ArrayLike, b: ArrayLike, what: str, tolerance: float = CLOSE) -> float:
     """The largest difference; raises Violation beyond the tolerance."""
     off = difference(a, b)
     if off > tolerance:
@@ -247,7 +119,7 @@ def rule_3_nothing_to_attend_to(subject: Subject) -> str:
             state: Any, inputs: Any, graph: Any = graph, has_attend: bool = has_attend
         ) -> tuple[Float[Array, ""], Array]:
             model = nnx.merge(graph, state)
-            out = model.attend(*inputs, mask, None) if has_attend else apply(model, *inputs, mask)
+            out = model.attend(*inputs, mask, None) if has_attend else apply(model, inputs[0], mask)
             return out.astype(jnp.float32).sum(), out
 
         differentiate = jax.value_and_grad(forward, argnums=(0, 1), has_aux=True, allow_int=True)
@@ -279,7 +151,7 @@ def rule_5_gradients(subject: Subject) -> str:
     """At full length every parameter gets a gradient that is not rounding noise."""
     with jax.enable_x64(True):  # noise is then 1e-16 of the largest gradient, so that nothing real is near it
         model = subject.build(replace(subject.scale.sizes, dtype=jnp.float64))
-        graph, params, rest = nnx.split(model, nnx.Param, ...)
+        graph, params, rest = split_model(model)
         params, rest = jax.tree.map(
             lambda a: a.astype(jnp.float64) if jnp.issubdtype(a.dtype, jnp.floating) else a, (params, rest)
         )
@@ -306,7 +178,6 @@ def rule_6_pattern(subject: Subject) -> str:
     """The pairs that are computed are those of `pattern(length)`, and the output is dense attention under it."""
     if not hasattr(subject.cls, "pattern"):
         raise Exempt("no fixed pattern")
-    require_attend(subject.cls)
     graph, state = subject.graph_and_state
     model = nnx.merge(graph, state)
     for length in subject.scale.jacobian:
@@ -332,27 +203,26 @@ def value_dependence(subject: Subject, length: int) -> np.ndarray:
     """Which outputs depend on which values, bool [heads, query, key]; raises Violation where a head sees another's."""
     graph, state = subject.graph_and_state
     inputs = random_inputs(attend_inputs(subject, 1, length))
-    values = jax.tree.leaves(inputs[-1])[0]
-    heads = values.shape[2]
-
-    def derivative(state: Any, inputs: Any, head: Array, key: Array) -> Float[Array, "L H"]:
-        *others, given = inputs
-        direction = jnp.zeros(values.shape).at[0, key, head].set(1.0)
-        tangents = jax.tree.map(lambda _: direction, given)
-        model = nnx.merge(graph, state)
-        return abs(jax.jvp(lambda v: model.attend(*others, v, None, None), (given,), (tangents,))[1][0]).max(-1)
+    heads = jax.tree.leaves(inputs[-1])[0].shape[2]
 
     @fast_jit
-    def jacobian(state: Any, inputs: Any) -> Float[Array, "H L L H"]:
-        pairs = jnp.repeat(jnp.arange(heads), length), jnp.tile(jnp.arange(length), heads)
-        rows = jax.lax.map(lambda pair: derivative(state, inputs, *pair), pairs, batch_size=min(32, heads * length))
-        return rows.reshape(heads, length, length, heads)  # head of the value, key, query, head of the output
+    def jacobian(state: Any, inputs: Any) -> Float[Array, "N L H"]:
+        *others, values = inputs
+        model = nnx.merge(graph, state)
+        out, pull_back = jax.vjp(lambda values: model.attend(*others, values, None, None), values)
 
-    result = np.asarray(jacobian(state, inputs))
-    for source, target in itertools.permutations(range(heads), 2):
-        if result[source, :, :, target].any():
+        def derivative(query: Array, head: Array) -> Float[Array, "L H"]:
+            gradients = pull_back(jnp.zeros_like(out).at[0, query, head].set(1))
+            return sum(abs(gradient[0]).max(-1) for gradient in jax.tree.leaves(gradients))
+
+        pairs = jnp.tile(jnp.arange(length), heads), jnp.repeat(jnp.arange(heads), length)
+        return jax.lax.map(lambda pair: derivative(*pair), pairs, batch_size=min(32, heads * length))
+
+    result = np.asarray(jacobian(state, inputs)).reshape(heads, length, length, heads)  # head, query, key, its head
+    for target, source in itertools.permutations(range(heads), 2):
+        if result[target, :, :, source].any():
             raise Violation(f"length {length}: head {target} depends on values of head {source}")
-    return np.stack([result[head, :, :, head].T != 0 for head in range(heads)])
+    return np.stack([result[head, :, :, head] != 0 for head in range(heads)])
 
 
 def attention_under(pattern: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -382,13 +252,14 @@ def rule_7_cost(subject: Subject) -> str:
             raise Violation(f"{what} grows as L^{exponent:.2f}, declared {declared:g}: {listed}")
         exponents.append(exponent)
     require_no_dense_imitation(subject, measured[half][1], lengths[half])
-    return f"compute L^{exponents[0]:.2f} of {facts.growth.compute:g}, memory L^{exponents[1]:.2f} of {facts.growth.memory:g}"
+    compute, memory = exponents
+    return f"compute L^{compute:.2f} of {facts.growth.compute:g}, memory L^{memory:.2f} of {facts.growth.memory:g}"
 
 
 def cost(subject: Subject, length: int) -> tuple[float, float]:
     """Operations and temporary bytes of one mixer, forward and backward, batch 1; compiled, not run."""
     sizes = replace(GROWTH_SIZES, max_length=length)
-    graph, params, rest = nnx.split(nnx.eval_shape(lambda: subject.build(sizes)), nnx.Param, ...)
+    graph, params, rest = split_model(nnx.eval_shape(lambda: subject.build(sizes)))
 
     def loss(params: Any, x: Array, rest: Any, mask: Array, weight: Array) -> Float[Array, ""]:
         return (apply(nnx.merge(graph, params, rest), x, mask) * weight).sum()

@@ -1,4 +1,4 @@
-"""`python -m lra.plan model=bigbird preset=lra`: compiles the full-size step without running it, and says what it takes.
+"""`python -m lra.plan model=bigbird preset=lra`: compiles the full-size step and does not run it.
 
 Parameters, matrix operations a step, and the memory of the program that this machine's compiler makes; no array of the
 model is ever allocated.
@@ -69,9 +69,7 @@ def main(arguments: Sequence[str]) -> int:
             took = plan(config, sizes)
             memory = ("" if size is None else f"{size / 2**20:,.0f}" for size in (took.temp_bytes, took.total_bytes))
             figures = (f"{took.parameters:,}", f"{took.flops / 1e9:,.1f}", *memory)
-            table.add_row(
-                variant, task, preset, f"{sizes['max_length']:,}", str(config.train.batch_size), *figures
-            )
+            table.add_row(variant, task, preset, f"{sizes['max_length']:,}", str(config.train.batch_size), *figures)
     except (BadInput, DataError) as problem:
         print(f"lra.plan: {problem}", file=sys.stderr)
         return 2

@@ -12,7 +12,7 @@ class TrainingProgress:
     """Progress of one run; use it as a context."""
 
     def __init__(self, title: str, steps: int) -> None:
-        self.title, self.steps, self.started = title, steps, time.monotonic()
+        self.title, self.steps, self.started, self.first = title, steps, time.monotonic(), 0
         self.console = Console(stderr=True)
         self.bar = Progress(
             TextColumn("{task.description}"),
@@ -36,16 +36,27 @@ class TrainingProgress:
     ) -> None:
         self.bar.stop()
 
+    def say(self, text: str) -> None:
+        """One line above the bar."""
+        self.console.print(f"{self.title}: {text}", highlight=False, soft_wrap=True)
+
+    def resumed(self, step: int) -> None:
+        """Says that the run goes on from a checkpoint."""
+        self.first = step
+        self.bar.update(self.task, completed=step)
+        self.say(f"goes on after step {step:,}")
+
     def step(self, done: int) -> None:
         """Says that `done` steps are done."""
-        if done == 1:
+        timed = done - self.first - 1
+        if timed == 0:
             self.started = time.monotonic()  # the first step compiles and says nothing about the rate
-        rate = (done - 1) / max(time.monotonic() - self.started, 1e-9)
-        self.bar.update(self.task, completed=done, rate=f"{rate:.1f} steps/s" if done > 1 else "compiling")
+        rate = timed / max(time.monotonic() - self.started, 1e-9)
+        self.bar.update(self.task, completed=done, rate=f"{rate:.1f} steps/s" if timed else "compiling")
 
     def evaluated(self, step: int, loss: float, accuracy: float) -> None:
         """Shows the figures of an evaluation."""
         figures = f"loss {loss:.3f}, validation {100 * accuracy:.1f} %"
         self.bar.update(self.task, figures=figures)
         if not sys.stderr.isatty():
-            self.console.print(f"{self.title}: step {step:,} of {self.steps:,}, {figures}", highlight=False)
+            self.say(f"step {step:,} of {self.steps:,}, {figures}")

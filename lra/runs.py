@@ -11,9 +11,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from lra import child, hardware, record, supervise, variants
+from lra import child, hardware, record, variants
 from lra.config import BenchConfig, compose_run, dump, identity
 from lra.errors import BadInput
+from lra.lease import Lease
+from lra.supervise import Outcome, Supervisor
 from lra.track import Tracker
 from tasks.task import Task
 
@@ -91,6 +93,7 @@ class Run:
         return {
             "config": dump(self.config),
             "title": self.title,
+            "hash": self.hash,
             "id": record.config_hash({"run": self.hash, "label": self.label, "results": str(self.score_file)}),
             "group": self.config.preset,
             "history": record.HISTORY_FILE,
@@ -105,28 +108,34 @@ class Run:
                 "data, code version or configuration changed. Use force=true to replace it, or another results folder."
             )
 
-    def finished(self) -> bool:
-        """Whether there is nothing left to do."""
-        found = None if self.config.force else record.read_json(self.score_file)
-        return found is not None and found["status"] in record.FINISHED
 
-
-def train_and_test(run: Run) -> str:
+def train_and_test(run: Run, supervisor: Supervisor) -> str:
     """Trains and tests in a child, writes the score file, and returns the status."""
-    if run.finished():
-        say(f"{run.title}: already in {run.score_file}")
-        return "complete"
+    with Lease(run.work_folder, say, supervisor.stop) as lease:
+        found = {} if run.config.force else record.read_json(run.score_file) or {}
+        if found.get("status") in record.FINISHED:
+            say(f"{run.title}: already in {run.score_file}")
+            return found["status"]
+        attempts = found.get("attempts", 0) + (found.get("status") != "interrupted")
+        if found.get("status") == "failed" and attempts > run.config.limits.attempts:
+            say(f"{run.title}: failed {attempts - 1} times, last with: {found['error']}. Try again with force=true.")
+            return "failed"
+        return _attempt(run, supervisor, lease, attempts)
+
+
+def _attempt(run: Run, supervisor: Supervisor, lease: Lease, attempts: int) -> str:
     started = datetime.now(UTC)
-    before = record.read_json(run.score_file) or {}
+    if run.config.force:
+        shutil.rmtree(run.work_folder / "checkpoints", ignore_errors=True)
     folder = prepare(run.work_folder, run.specification())
     tracker = Tracker(run.config.tracking, folder)
-    outcome = supervise.run_child("lra.train", folder, minutes=run.config.limits.train_minutes)
+    minutes = run.config.limits.train_minutes
+    outcome = supervisor.run_child("lra.train", folder, minutes=minutes, started=lease.include)
     result = record.read_json(folder / child.RESULT_FILE) or {}
-    predictions = folder / record.PREDICTIONS_FILE
     if outcome.status == "complete":
         run.score_file.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(predictions, run.score_file.with_suffix(".predictions.npz"))
-    content = score(run, outcome, result, started, before.get("attempts", 0) + 1)
+        shutil.copy(folder / record.PREDICTIONS_FILE, run.score_file.with_suffix(".predictions.npz"))
+    content = score(run, outcome, result, started, attempts)
     record.write_json(run.score_file, content)
     if warning := tracker.finish(content, run.score_file):
         say(f"{run.title}: {warning}")
@@ -135,9 +144,7 @@ def train_and_test(run: Run) -> str:
     return outcome.status
 
 
-def score(
-    run: Run, outcome: supervise.Outcome, result: dict[str, Any], started: datetime, attempts: int
-) -> dict[str, Any]:
+def score(run: Run, outcome: Outcome, result: dict[str, Any], started: datetime, attempts: int) -> dict[str, Any]:
     """The content of a score file."""
     finished = datetime.now(UTC)
     task = run.task
@@ -175,35 +182,40 @@ def score(
     }
 
 
-def measure_speed(run: Run) -> list[str]:
+def measure_speed(run: Run, supervisor: Supervisor) -> list[str]:
     """Measures the cells of a variant that are not measured yet, each in a child; returns the statuses of all."""
     path = run.speed_file
+    folder = run.work_folder.parents[1] / "speed"
     identity_of_cells = {"model": run.config.model, "speed": dump(run.config)["speed"]}
     cells_hash = record.config_hash(identity_of_cells | {"version": variants.version(run.target)})
-    found = record.read_json(path)
-    keep = found is not None and found.get("config_hash") == cells_hash and not run.config.force
-    cells = {(cell["mode"], cell["length"]): cell for cell in found["cells"]} if found and keep else {}
-    for mode in MODES:
-        for length in run.config.speed.lengths:
-            if cells.get((mode, length), {}).get("status") == "complete":
-                continue
-            cells[mode, length] = measure_cell(run, mode, length)
-            record.write_json(path, speed(run, cells_hash, list(cells.values())))
-    return [cell["status"] for cell in cells.values()]
+    statuses = []
+    with Lease(folder, say, supervisor.stop) as lease:
+        found = record.read_json(path)
+        keep = found is not None and found.get("config_hash") == cells_hash and not run.config.force
+        cells = {(cell["mode"], cell["length"]): cell for cell in found["cells"]} if found and keep else {}
+        for mode in MODES:
+            for length in run.config.speed.lengths:
+                if cells.get((mode, length), {}).get("status") != "complete":
+                    cell = measure_cell(run, supervisor, lease, folder / f"{mode}-{length}", mode, length)
+                    if cell["status"] == "interrupted":
+                        return ["interrupted"]
+                    cells[mode, length] = cell
+                    record.write_json(path, speed(run, cells_hash, list(cells.values())))
+                statuses.append(cells[mode, length]["status"])
+    return statuses
 
 
-def measure_cell(run: Run, mode: str, length: int) -> dict[str, Any]:
+def measure_cell(
+    run: Run, supervisor: Supervisor, lease: Lease, folder: Path, mode: str, length: int
+) -> dict[str, Any]:
     """One cell, whatever becomes of its child."""
-    title = f"{run.label}: speed of {mode} at length {length:,}"
-    folder = prepare(
-        run.work_folder.parents[1] / "speed" / f"{mode}-{length}",
-        {"config": dump(run.config), "mode": mode, "length": length},
-    )
+    prepare(folder, {"config": dump(run.config), "mode": mode, "length": length})
     began = time.monotonic()
-    outcome = supervise.run_child("lra.speed", folder, minutes=run.config.limits.cell_minutes)
+    minutes = run.config.limits.cell_minutes
+    outcome = supervisor.run_child("lra.speed", folder, minutes=minutes, started=lease.include)
     measured = record.read_json(folder / child.RESULT_FILE) or {}
     what = f"{measured['sequences_per_second']:.1f} sequences/s" if measured else f"{outcome.status}: {outcome.error}"
-    say(f"{title}: {what} ({time.monotonic() - began:.0f} s)")
+    say(f"{run.label}: speed of {mode} at length {length:,}: {what} ({time.monotonic() - began:.0f} s)")
     return {
         "mode": mode,
         "length": length,

@@ -4,61 +4,100 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from lra.child import EXIT_CODES, OUTCOME_FILE, STOP_SIGNALS
 from lra.record import read_json
 from lra.variants import ROOT
 
-# How a child says what it knows itself; what it can't say any more is read from how it died.
-EXIT_STATUS = {0: "complete", 2: "bad_input", 75: "interrupted"}
+GRACE_SECONDS = 60.0  # for a child that was asked to stop and saves what it has
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a child: `complete`, `diverged`, `bad_input`, `failed`, `out_of_memory`, `timed_out`,
-    `interrupted`, with one line of why.
+    """What became of a child.
+
+    The status is `complete`, `diverged`, `bad_input`, `failed`, `out_of_memory`, `timed_out` or `interrupted`, the
+    error one line of why.
     """
 
     status: str
     error: str | None = None
 
 
-def run_child(module: str, folder: Path, *, minutes: float) -> Outcome:
-    """Runs `python -m module folder` and waits at most `minutes`.
+class Supervisor:
+    """Runs one child at a time and passes signals on to it.
 
-    The child writes `outcome.json` ({status, error}) into `folder` before it exits, unless it is killed.
+    SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 ask the child to stop, once; `interrupted` is set from then on.
     """
-    said = folder / "outcome.json"
-    said.unlink(missing_ok=True)
-    kills_before = _out_of_memory_kills()
-    child = subprocess.Popen([sys.executable, "-m", module, str(folder)], cwd=ROOT)
-    try:
-        code = child.wait(timeout=minutes * 60)
-    except subprocess.TimeoutExpired:
-        _end(child)
-        return Outcome("timed_out", f"stopped after {minutes:g} minutes")
-    except KeyboardInterrupt:
-        _end(child)
-        raise
-    content = read_json(said)
-    if content is not None:
-        return Outcome(content["status"], content["error"])
-    if code == -signal.SIGKILL and _out_of_memory_kills() > kills_before:
-        return Outcome("out_of_memory", "killed by the kernel: the machine's memory ran out")
-    if code < 0:
-        return Outcome("failed", f"killed by {signal.Signals(-code).name}")
-    return Outcome(EXIT_STATUS.get(code, "failed"), None if code == 0 else f"exit code {code}")
 
+    def __init__(self) -> None:
+        self.interrupted = False
+        self.child: subprocess.Popen | None = None
+        for number in STOP_SIGNALS:
+            signal.signal(number, self._pass_on)
 
-def _end(child: subprocess.Popen) -> None:
-    """Asks a child to stop, and kills it ten seconds later."""
-    child.terminate()
-    try:
-        child.wait(timeout=10)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
+    def stop(self) -> None:
+        """Asks the child to stop, as a signal would."""
+        if not self.interrupted:
+            self.interrupted = True
+            if self.child is not None:
+                self.child.terminate()
+
+    def run_child(
+        self, module: str, folder: Path, *, minutes: float, started: Callable[[int], None] = lambda pid: None
+    ) -> Outcome:
+        """Runs `python -m module folder` and waits at most `minutes`; `started` is told its process number.
+
+        The child writes `outcome.json` ({status, error}) into `folder` before it exits, unless it is killed.
+        """
+        if self.interrupted:
+            return Outcome("interrupted", "interrupted before it started")
+        (folder / OUTCOME_FILE).unlink(missing_ok=True)
+        kills_before = _out_of_memory_kills()
+        # In a session of its own: Ctrl-C reaches the supervisor alone, which passes it on.
+        self.child = subprocess.Popen([sys.executable, "-m", module, str(folder)], cwd=ROOT, start_new_session=True)
+        try:
+            started(self.child.pid)
+            if self.interrupted:  # the signal came while the child was being started
+                self.child.terminate()
+            try:
+                code = self.child.wait(timeout=minutes * 60)
+            except subprocess.TimeoutExpired:
+                return Outcome("timed_out", f"stopped after {minutes:g} minutes")
+        finally:
+            self._end()
+        return self._outcome(code, read_json(folder / OUTCOME_FILE), kills_before)
+
+    def _outcome(self, code: int, said: dict[str, Any] | None, kills_before: int) -> Outcome:
+        if said is not None:
+            return Outcome(said["status"], said["error"])
+        if self.interrupted:
+            return Outcome("interrupted", "stopped by a signal")
+        if code == -signal.SIGKILL and _out_of_memory_kills() > kills_before:
+            return Outcome("out_of_memory", "killed by the kernel: the machine's memory ran out")
+        if code < 0:
+            return Outcome("failed", f"killed by {signal.Signals(-code).name}")
+        status = {value: key for key, value in EXIT_CODES.items() if value}.get(code, "failed")
+        return Outcome(status, f"exit code {code}")
+
+    def _end(self) -> None:
+        """Sees to it that the child is gone: asks it to stop, and kills it if it does not."""
+        child, self.child = self.child, None
+        if child is None or child.poll() is not None:
+            return
+        child.terminate()
+        try:
+            child.wait(timeout=GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+    def _pass_on(self, number: int, frame: Any) -> None:
+        self.stop()
 
 
 def _out_of_memory_kills() -> int:

@@ -3,8 +3,9 @@
 import json
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ import numpy as np
 
 from lra import child
 from lra.build import build_classifier, parameter_facts
+from lra.checkpoint import Checkpoints
 from lra.config import BenchConfig
 from lra.data_order import examples_at
 from lra.evaluate import Evaluation, evaluate
@@ -19,25 +21,33 @@ from lra.optimiser import build_optimiser
 from lra.progress import TrainingProgress
 from lra.record import HISTORY_FILE, PREDICTIONS_FILE, write_json, write_predictions
 from lra.step import TrainState, make_predict, make_train_step, split_model
-from tasks.task import Task
+from tasks.task import Batch, Split, Task
 
 
 class Diverged(Exception):
     """The loss is no longer finite."""
 
 
-class Training:
-    """A model in training: its state, the best parameters so far, and its history."""
+class Interrupted(Exception):
+    """Somebody asked to stop; everything is saved."""
 
-    def __init__(self, config: BenchConfig, task: Task) -> None:
-        self.config, self.task = config, task
-        self.sizes: dict[str, Any] = {
-            "max_length": task.max_length,
-            "vocab_size": task.vocab_size,
-            "num_classes": task.num_classes,
-            "paired": task.paired,
-            "precision": config.train.precision,
-        }
+
+class Training:
+    """A model in training: its state, the best parameters so far, its history, and its checkpoints.
+
+    Args:
+        config: the run.
+        task: its data.
+        folder: the run's work folder.
+        belongs_to: what a checkpoint must agree with to be this run's.
+        say: takes one line for the person who watches.
+    """
+
+    def __init__(
+        self, config: BenchConfig, task: Task, folder: Path, belongs_to: dict[str, Any], say: Callable[[str], None]
+    ) -> None:
+        self.config, self.task, self.folder = config, task, folder
+        self.sizes = {"max_length": task.max_length, "precision": config.train.precision, **task.shape._asdict()}
         model = build_classifier(config.model, config.encoder, seed=config.seed, **self.sizes)
         graph, params, rest = split_model(model)
         optimiser = build_optimiser(config.train)
@@ -45,69 +55,121 @@ class Training:
         self.train_step = jax.jit(make_train_step(graph, optimiser, noise), donate_argnums=0)
         self.predict = jax.jit(make_predict(graph))
         self.state = TrainState(params, rest, optimiser.init(params), jnp.zeros((), jnp.int32))
-        self.best: dict[str, Any] = {"accuracy": -1.0, "step": 0, "params": None, "rest": None}
+        self.best = Best(-1.0, 0, *_on_host((params, rest)))
         self.history: list[dict[str, Any]] = []
+        self.losses: list[float] = []  # of the steps since the last evaluation
+        self.seconds = 0.0  # spent in earlier attempts
+        self.checkpoints = Checkpoints(folder / "checkpoints", belongs_to, say)
 
-    def run(self, folder: Path, progress: TrainingProgress) -> None:
-        """Trains to the last step or minute, evaluating on the way; raises Diverged."""
+    @property
+    def step(self) -> int:
+        """Steps done."""
+        return int(self.state.step)
+
+    def resume(self) -> int:
+        """Goes back to the newest usable checkpoint; returns its step, 0 without one."""
+        found = self.checkpoints.restore_latest(self._arrays())
+        if found is not None:
+            arrays, facts = found
+            self.state = jax.tree.map(jnp.asarray, arrays["state"])
+            self.best = Best(facts["best_accuracy"], facts["best_step"], *arrays["best"])
+            self.history, self.losses, self.seconds = facts["history"], facts["losses"], facts["seconds"]
+        text = "".join(json.dumps(row) + "\n" for row in self.history)
+        (self.folder / HISTORY_FILE).write_text(text)
+        return self.step
+
+    def run(self, progress: TrainingProgress, stop: Callable[[], bool] = lambda: False) -> None:
+        """Trains to the last step or minute, evaluating and saving on the way; raises Diverged or Interrupted."""
         train = self.config.train
-        started, step, losses = time.monotonic(), 0, []
-        pending = None
-        while step < train.steps and not self._out_of_time(started):
+        started, before = time.monotonic(), self.seconds
+        step, pending = self.step, None
+        while step < train.steps and not self._out_of_time():
             self.state, loss = self.train_step(self.state, self._batch(step))
-            step += 1
-            if pending is not None:  # read only now, when the device already works on the next step
-                losses.append(float(pending))
-                self._require_finite(losses[-1], step - 1)
-            pending = loss
+            self._read_loss(pending, step)  # of the step before: the device already works on this one
+            step, pending = step + 1, loss
+            self.seconds = before + time.monotonic() - started
             progress.step(step)
-            if step % train.evaluate_every == 0 or step == train.steps or self._out_of_time(started):
-                losses.append(float(pending))
-                self._require_finite(losses[-1], step)
+            last = step == train.steps or self._out_of_time()
+            if last or step % train.evaluate_every == 0:
+                self._read_loss(pending, step)
                 pending = None
-                self._evaluate(step, float(np.mean(losses)), folder, progress)
-                losses = []
+                self._evaluate(step, progress)
+                self.save(step)
+            if stop() and not last:
+                self._read_loss(pending, step)
+                self.save(step)
+                self.checkpoints.wait()
+                raise Interrupted(f"stopped after step {step:,} of {train.steps:,}; run again to go on")
+        self.checkpoints.wait()
 
     def test(self) -> Evaluation:
         """The best parameters' predictions on the test split: the only time that it is read."""
-        return self._predict(self.best["params"], self.best["rest"], "test")
+        return self._predict(self.best.params, self.best.rest, self.task.test)
 
-    def _batch(self, step: int) -> Any:
-        split = self.task.train
-        size = self.config.train.batch_size
+    def save(self, step: int) -> None:
+        """Starts to save everything that the rest of the run depends on."""
+        facts = {
+            "step": step,
+            "best_accuracy": self.best.accuracy,
+            "best_step": self.best.step,
+            "history": self.history,
+            "losses": self.losses,
+            "seconds": self.seconds,
+        }
+        self.checkpoints.save(step, self._arrays(), facts)
+
+    def _arrays(self) -> dict[str, Any]:
+        return {"state": self.state, "best": (self.best.params, self.best.rest)}
+
+    def _batch(self, step: int) -> Batch:
+        split, size = self.task.train, self.config.train.batch_size
         examples = examples_at(step, batch_size=size, count=len(split), seed=self.config.seed)
         return split.batch(examples, self.task.max_length)
 
-    def _evaluate(self, step: int, train_loss: float, folder: Path, progress: TrainingProgress) -> None:
-        result = self._predict(self.state.params, self.state.rest, "validation")
-        if result.accuracy > self.best["accuracy"]:
-            params, rest = jax.tree.map(np.asarray, (self.state.params, self.state.rest))
-            self.best = {"accuracy": result.accuracy, "step": step, "params": params, "rest": rest}
-        row = {"step": step, "train_loss": train_loss, "validation_accuracy": result.accuracy}
-        row["validation_loss"] = result.loss
+    def _read_loss(self, loss: Any, step: int) -> None:
+        if loss is None:
+            return
+        self.losses.append(float(loss))
+        if not math.isfinite(self.losses[-1]):
+            raise Diverged(f"the loss of step {step:,} is {self.losses[-1]}")
+
+    def _evaluate(self, step: int, progress: TrainingProgress) -> None:
+        result = self._predict(self.state.params, self.state.rest, self.task.validation)
+        if result.accuracy > self.best.accuracy:
+            self.best = Best(result.accuracy, step, *_on_host((self.state.params, self.state.rest)))
+        row = {
+            "step": step,
+            "train_loss": float(np.mean(self.losses)),
+            "validation_accuracy": result.accuracy,
+            "validation_loss": result.loss,
+        }
+        self.losses = []
         self.history.append(row)
-        with open(folder / HISTORY_FILE, "a") as file:
+        with open(self.folder / HISTORY_FILE, "a") as file:
             file.write(json.dumps(row) + "\n")
-        progress.evaluated(step, train_loss, result.accuracy)
+        progress.evaluated(step, row["train_loss"], result.accuracy)
 
-    def _predict(self, params: Any, rest: Any, split: str) -> Evaluation:
-        return evaluate(
-            self.predict,
-            params,
-            rest,
-            getattr(self.task, split),
-            batch_size=self.config.train.batch_size,
-            max_length=self.task.max_length,
-        )
+    def _predict(self, params: Any, rest: Any, split: Split) -> Evaluation:
+        size = self.config.train.batch_size
+        return evaluate(self.predict, params, rest, split, batch_size=size, max_length=self.task.max_length)
 
-    def _out_of_time(self, started: float) -> bool:
+    def _out_of_time(self) -> bool:
         minutes = self.config.train.minutes
-        return minutes is not None and time.monotonic() - started > 60 * minutes
+        return minutes is not None and self.seconds > 60 * minutes
 
-    @staticmethod
-    def _require_finite(loss: float, step: int) -> None:
-        if not math.isfinite(loss):
-            raise Diverged(f"the loss of step {step} is {loss}")
+
+class Best(NamedTuple):
+    """The parameters with the best validation accuracy so far, on the host."""
+
+    accuracy: float
+    step: int
+    params: Any
+    rest: Any
+
+
+def _on_host(tree: Any) -> Any:
+    """A copy of a pytree as numpy arrays: the step gives its own buffers away."""
+    return jax.tree.map(np.array, tree)
 
 
 def metrics(training: Training, test: Evaluation) -> dict[str, Any]:
@@ -118,8 +180,8 @@ def metrics(training: Training, test: Evaluation) -> dict[str, Any]:
         "test_accuracy": test.accuracy,
         "interval": [low, high],
         "test_loss": test.loss,
-        "validation_accuracy": training.best["accuracy"],
-        "best_step": training.best["step"],
+        "validation_accuracy": training.best.accuracy,
+        "best_step": training.best.step,
         "n_test": len(test.labels),
         "at_chance": low <= majority,
         "constant": test.constant,
@@ -128,25 +190,37 @@ def metrics(training: Training, test: Evaluation) -> dict[str, Any]:
 
 def work(folder: Path, specification: dict[str, Any]) -> tuple[str, str | None]:
     """Trains and tests one run and leaves result.json and predictions.npz in its work folder."""
+    stop = child.Stop()
     config = child.load_config(specification["config"])
-    training = Training(config, child.load_task(config.task))
+    use_compile_cache(Path(config.cache_dir).expanduser() / "compiled")
+    task = child.load_task(config.task)
+    with TrainingProgress(specification["title"], config.train.steps) as progress:
+        belongs_to = {"run": specification["hash"], "data": task.fingerprint}
+        training = Training(config, task, folder, belongs_to, progress.say)
+        status, error = "complete", None
+        try:
+            if step := training.resume():
+                progress.resumed(step)
+            training.run(progress, stop)
+        except (Diverged, Interrupted) as problem:
+            status, error = type(problem).__name__.lower(), str(problem)
     result: dict[str, Any] = {
         "parameters": parameter_facts(config.model, config.encoder, **training.sizes),
         "device": jax.devices()[0].device_kind,
+        "history": training.history,
     }
-    (folder / HISTORY_FILE).unlink(missing_ok=True)
-    status, error = "complete", None
-    with TrainingProgress(specification["title"], config.train.steps) as progress:
-        try:
-            training.run(folder, progress)
-        except Diverged as problem:
-            status, error = "diverged", str(problem)
     if status == "complete":
         test = training.test()
         result["metrics"] = metrics(training, test)
         write_predictions(folder / PREDICTIONS_FILE, test.labels, test.predictions)
-    write_json(folder / child.RESULT_FILE, result | {"history": training.history})
+    write_json(folder / child.RESULT_FILE, result)
     return status, error
+
+
+def use_compile_cache(folder: Path) -> None:
+    """Keeps compiled programs for the next attempt at a run; speed cells do without, since they time compilation."""
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)
 
 
 if __name__ == "__main__":

@@ -102,3 +102,8 @@ class Task:
     paired: bool = False
     truncated_fraction: float = 0.0
     skipped_files: tuple[str, ...] = field(default=())
+
+    @property
+    def shape(self) -> Shape:
+        """What a model must know of the task."""
+        return Shape(self.vocab_size, self.num_classes, self.paired)

@@ -1,0 +1,102 @@
+"""Checkpoints of a run, with orbax: saved in the background, committed in one go, checked when read.
+
+A checkpoint holds everything that the rest of the run depends on: parameters, other state, the optimiser's state, the
+best parameters so far, and a small JSON with the step, the history and what the checkpoint belongs to.
+"""
+
+import hashlib
+import logging
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+
+from lra.errors import BadInput
+
+KEPT = 2  # the newest, and the one before it in case the newest is damaged
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    Args:
+        folder: where they lie; created if need be.
+        belongs_to: what must be equal for a checkpoint to be this run's, such as hashes of configuration and data.
+        say: takes one line about every checkpoint that is passed over.
+    """
+
+    def __init__(self, folder: Path, belongs_to: dict[str, Any], say: Callable[[str], None]) -> None:
+        self.folder, self.belongs_to, self.say = folder, belongs_to, say
+        logging.getLogger("absl").setLevel(logging.ERROR)
+        options = ocp.CheckpointManagerOptions(max_to_keep=KEPT, create=True, cleanup_tmp_directories=True)
+        self.manager = ocp.CheckpointManager(folder.absolute(), options=options)
+
+    def save(self, step: int, arrays: Any, facts: dict[str, Any]) -> None:
+        """Starts to save a pytree and JSON facts as step `step`; raises what went wrong with the save before."""
+        flat = {name: np.asarray(leaf) for name, leaf in _named_leaves(arrays)}
+        facts = facts | {"belongs_to": self.belongs_to, "checksum": _checksum(flat)}
+        self.manager.save(
+            step, args=ocp.args.Composite(arrays=ocp.args.StandardSave(flat), facts=ocp.args.JsonSave(facts))
+        )
+
+    def wait(self) -> None:
+        """Waits until everything is on the disk; raises what went wrong."""
+        self.manager.wait_until_finished()
+
+    def close(self) -> None:
+        """Waits, then lets go of the folder."""
+        self.manager.close()
+
+    def restore_latest(self, like: Any) -> tuple[Any, dict[str, Any]] | None:
+        """The newest usable checkpoint as (pytree shaped like `like`, facts); None if there is none.
+
+        One that is damaged or another run's is named, moved aside and passed over.
+        """
+        for step in sorted(self.manager.all_steps(), reverse=True):
+            try:
+                found = self._restore(step, like)
+            except Exception as error:  # orbax and tensorstore raise whatever the damage leads to
+                reason = " ".join(str(error).split())[:200]
+                self.say(f"checkpoint {step} in {self.folder} can't be used and is passed over: {reason}")
+                self._move_aside(step)
+                continue
+            return found
+        return None
+
+    def _restore(self, step: int, like: Any) -> tuple[Any, dict[str, Any]]:
+        facts: dict[str, Any] = self.manager.restore(step, args=ocp.args.Composite(facts=ocp.args.JsonRestore())).facts
+        if facts["belongs_to"] != self.belongs_to:
+            raise BadInput(f"it belongs to {facts['belongs_to']}, this run is {self.belongs_to}")
+        names = dict(_named_leaves(like))
+        template = {name: np.empty(leaf.shape, leaf.dtype) for name, leaf in names.items()}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about sharding, which the caller decides on
+            flat = self.manager.restore(step, args=ocp.args.Composite(arrays=ocp.args.StandardRestore(template))).arrays
+        if _checksum(flat) != facts["checksum"]:
+            raise BadInput("its content is not what was saved")
+        return jax.tree.unflatten(jax.tree.structure(like), [flat[name] for name in names]), facts
+
+    def _move_aside(self, step: int) -> None:
+        source = self.folder / str(step)
+        target = next(p for n in range(1000) if not (p := self.folder / f"unusable-{step}-{n}").exists())
+        source.rename(target)
+        self.manager.reload()
+
+
+def _named_leaves(tree: Any) -> list[tuple[str, Any]]:
+    """The leaves of a pytree, each with its path."""
+    return [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)]
+
+
+def _checksum(flat: dict[str, Any]) -> str:
+    """Hash of names, types, shapes and bytes."""
+    total = hashlib.blake2b(digest_size=16)
+    for name in sorted(flat):
+        array = np.ascontiguousarray(flat[name])
+        total.update(f"{name} {array.dtype} {array.shape}".encode())
+        total.update(array.tobytes())
+    return total.hexdigest()

@@ -1,0 +1,121 @@
+"""A lease on a run's work folder: one writer at a time, on one machine or on many that share the folder.
+
+The holder's heartbeat keeps the lease alive; the lease of a dead holder is taken over.
+"""
+
+import contextlib
+import json
+import os
+import platform
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import filelock
+
+from lra.record import write_json
+
+BEAT_SECONDS = 10.0
+DEAD_SECONDS = 90.0  # without a beat, a holder on another machine counts as dead
+
+
+class Lease:
+    """Use as a context: waits for a live holder, then holds `folder` until the end of the block.
+
+    Args:
+        folder: the work folder; created if need be.
+        say: takes one line for the person who waits.
+        lost: called from another thread when somebody else has taken the lease, after this process had been asleep.
+    """
+
+    def __init__(self, folder: Path, say: Callable[[str], None], lost: Callable[[], None]) -> None:
+        self.path, self.say, self.lost = folder / "lease.json", say, lost
+        self.owner = uuid.uuid4().hex
+        self.processes = [_process(os.getpid())]
+        self._ended = threading.Event()
+        self._heart = threading.Thread(target=self._beat, daemon=True)
+
+    def __enter__(self) -> "Lease":
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        announced = False
+        while (holder := self._take()) is not None:
+            if not announced:
+                self.say(f"{self.path.parent} is in use by {_name(holder)}; waiting for it")
+                announced = True
+            time.sleep(1)
+        self._heart.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._heart.join()
+        with self._guard():
+            if self._is_mine():
+                self.path.unlink(missing_ok=True)
+
+    def include(self, pid: int) -> None:
+        """Counts a child of this process as a holder too, should it outlive its parent."""
+        self.processes.append(_process(pid))
+        with self._guard():
+            self._write()
+
+    def _take(self) -> dict[str, Any] | None:
+        """Takes the lease and returns None, or returns its live holder."""
+        with self._guard():
+            holder = self._read()
+            if holder is not None and _alive(holder):
+                return holder
+            if holder is not None:
+                self.say(f"{_name(holder)} left {self.path.parent} unfinished; taking over")
+            self._write()
+            return None
+
+    def _guard(self) -> filelock.FileLock:
+        return filelock.FileLock(self.path.with_suffix(".lock"))
+
+    def _read(self) -> dict[str, Any] | None:
+        try:
+            return json.loads(self.path.read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def _is_mine(self) -> bool:
+        return (self._read() or {}).get("owner") == self.owner
+
+    def _write(self) -> None:
+        content = {"owner": self.owner, "host": platform.node(), "processes": self.processes, "beat": time.time()}
+        write_json(self.path, content)
+
+    def _beat(self) -> None:
+        while not self._ended.wait(BEAT_SECONDS):
+            with contextlib.suppress(OSError), self._guard():  # a full disk stops the run elsewhere, with a message
+                if not self._is_mine():
+                    self.lost()
+                    return
+                self._write()
+
+
+def _process(pid: int) -> dict[str, Any]:
+    """A process by its number and, since numbers are used again, its start in clock ticks since boot (Linux)."""
+    try:
+        started = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except (OSError, IndexError):
+        started = None
+    return {"pid": pid, "started": started}
+
+
+def _name(holder: dict[str, Any]) -> str:
+    return f"process {holder['processes'][0]['pid']} on {holder['host']}"
+
+
+def _alive(holder: dict[str, Any]) -> bool:
+    """Whether a holder lives: one of its processes on this machine, its heartbeat elsewhere."""
+    if holder["host"] == platform.node() and Path("/proc/self").exists():
+        return any(_process(process["pid"]) == process for process in holder["processes"] if process["started"])
+    return time.time() - holder["beat"] < DEAD_SECONDS

@@ -1,0 +1,138 @@
+"""A variant as the rules of `lra.conformance` see it: built at some sizes, its programs compiled once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jaxtyping import Array, Bool, Float
+
+from lra.build import variant_class
+from lra.variants import Variant
+from models.mixer import Layer, Sizes
+
+
+class Exempt(Exception):
+    """A rule does not apply; the message gives the reason."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The sizes at which the rules are held.
+
+    Attributes:
+        sizes: of the layer; `max_length` is the full length.
+        lengths: rules 1 and 6.
+        real, padded: rule 2; the first of `real` tokens are padded to `padded` and to the full length.
+        jacobian: lengths for the Jacobian of rule 6.
+        growth: lengths for rule 7.
+    """
+
+    sizes: Sizes
+    lengths: tuple[int, ...]
+    real: tuple[int, ...]
+    padded: int
+    jacobian: tuple[int, ...]
+    growth: tuple[int, ...]
+
+
+# One token more than 64, so that no block and no factor divides the full length.
+TOY = Scale(Sizes(32, 2, 16, 32, 65), (1, 2, 63, 64, 65), (37, 5), 50, (12,), (1024, 2048, 4096))
+FULL = Scale(
+    Sizes(32, 2, 16, 32, 1024),
+    (1, 2, 63, 64, 65, 777, 1000, 1024),
+    (37, 777),
+    800,
+    (12, 333),
+    (1024, 2048, 4096, 8192, 16384),
+)
+
+
+class Subject:
+    """A variant built at some sizes, with the programs that several rules share compiled once."""
+
+    def __init__(self, variant: Variant, scale: Scale, keywords: dict[str, Any] | None = None) -> None:
+        self.keywords = {**variant.keywords, **(keywords or {})}
+        self.cls: Any = variant_class({"_target_": variant.target, **self.keywords})
+        self.scale = scale
+
+    @cached_property
+    def graph_and_state(self) -> tuple[Any, Any]:
+        return nnx.split(self.build(self.scale.sizes))
+
+    def build(self, sizes: Sizes) -> Any:
+        """The mixer or layer, its parameters drawn from seed 0."""
+        return self.cls(sizes, **self.keywords, rngs=nnx.Rngs(0))
+
+    @cached_property
+    def forward(self) -> Callable[[Array, Array | None], Array]:
+        """`(x, mask) -> y` in evaluation, compiled."""
+        graph, state = self.graph_and_state
+        program = fast_jit(lambda state, x, mask: apply(nnx.merge(graph, state), x, mask))
+        return lambda x, mask: program(state, x, mask)
+
+    @cache  # noqa: B019 - a subject lives as long as its rules run
+    def x(self, batch: int, seed: int = 0) -> Float[Array, "B L D"]:
+        """Random input of the full length."""
+        return normal((batch, self.scale.sizes.max_length, self.scale.sizes.dim), seed)
+
+    @cached_property
+    def attend(self) -> Callable[..., Array]:
+        """`(inputs, mask) -> out`, the pure function of an attention mixer, compiled; raises Exempt without one."""
+        graph, state = self.graph_and_state
+        program = fast_jit(lambda state, inputs, mask: nnx.merge(graph, state).attend(*inputs, mask, None))
+        return lambda inputs, mask: program(state, inputs, mask)
+
+
+def fast_jit(function: Callable[..., Any]) -> Any:
+    """Like jax.jit; on the CPU it compiles sooner to slower code, because each program here runs a few times only."""
+    options: Any = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
+    return jax.jit(function, compiler_options=options)
+
+
+def normal(shape: Sequence[int], seed: int) -> Float[Array, "..."]:
+    """Standard normal numbers, made without a program to compile."""
+    return jnp.asarray(np.random.default_rng(seed).standard_normal(shape), jnp.float32)
+
+
+def apply(model: Any, x: Array, mask: Array | None, rngs: nnx.Rngs | None = None) -> Any:
+    """The output of a mixer or of a layer; `rngs` turns training on."""
+    if isinstance(model, Layer):
+        return model(x, mask, None, deterministic=rngs is None, rngs=rngs)[0]
+    return model(x, mask, **({"rngs": rngs} if model.stochastic else {}))
+
+
+def real_tokens(lengths: Sequence[int], padded: int) -> Bool[Array, "B L"]:
+    """The mask of examples with these real lengths."""
+    return jnp.asarray(np.arange(padded) < np.array(lengths)[:, None])
+
+
+def attend_inputs(subject: Subject, batch: int, length: int, dtype: Any = jnp.float32) -> tuple[Any, ...]:
+    """Shapes of what the mixer hands to `attend` before the mask: queries, keys, ..., last the values."""
+    if not hasattr(subject.cls, "attend"):
+        raise Exempt("no pure function `attend` over queries, keys and values")
+    seen: list[Any] = []
+
+    def attend(self: Any, *inputs: Any) -> Array:
+        seen.append(jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), inputs[:-2]))
+        return inputs[0]
+
+    spying = type("Spying", (subject.cls,), {"attend": attend})
+    sizes = replace(subject.scale.sizes, dtype=dtype)
+    x = jax.ShapeDtypeStruct((batch, length, sizes.dim), jnp.float32)
+    jax.eval_shape(lambda x: apply(spying(sizes, **subject.keywords, rngs=nnx.Rngs(0)), x, None), x)
+    if not seen:
+        raise Exempt("its call does not go through `attend`")
+    return seen[0]
+
+
+def random_inputs(shapes: tuple[Any, ...], spread: float = 1.0, dtype: Any = jnp.float32) -> tuple[Any, ...]:
+    """Random arrays for `attend`; where a slot holds several arrays of one shape, they are equal."""
+    return tuple(
+        jax.tree.map(lambda s, seed=seed: (spread * normal(s.shape, seed)).astype(dtype), slot)
+        for seed, slot in enumerate(shapes)
+    )
