@@ -13,7 +13,7 @@ from lra.config import EncoderConfig, Precision
 from lra.errors import BadInput, unknown
 from models.classifier import Classifier
 from models.dense.transformer import Transformer
-from models.mixer import Facts, Layer, Mixer, Sizes
+from models.mixer import Layer, Mixer, Sizes
 
 LRA_RULE = 1.1  # at most this many times the Transformer's parameters (Tay et al. 2020, section 3.2)
 
@@ -66,7 +66,7 @@ def build_classifier(
     seed: int = 0,
 ) -> Classifier:
     """The classifier of a variant, its parameters drawn from `seed`; raises BadInput for what a variant refuses."""
-    cls: type[Facts] = variant_class(model)
+    cls: Any = variant_class(model)
     try:
         return Classifier(
             partial(cls, **keywords(model)),

@@ -110,6 +110,6 @@ def require_visible_accelerator() -> None:
 
     if jax.default_backend() == "cpu":
         raise BadInput(
-            f"this machine has a {kind} device, but jax runs on the CPU: install it with `make setup ACCELERATOR={kind}`, "
+            f"this machine has a {kind} device, but jax runs on the CPU: run `make setup ACCELERATOR={kind}`, "
             "or choose the CPU with JAX_PLATFORMS=cpu"
         )

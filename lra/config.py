@@ -252,7 +252,7 @@ def _parse_override(argument: str) -> Override:
 
 
 def _values(override: Override) -> list[str]:
-    text = override.input_line.partition("=")[2]
+    text = str(override.input_line).partition("=")[2]
     values = [part.strip() for part in text.strip("[]").split(",") if part.strip()]
     if not values:
         raise BadInput(f"{override.key_or_group}= has no value")

@@ -18,7 +18,7 @@ class TrainState(NamedTuple):
     params: Any
     rest: Any
     optimiser: Any
-    step: Array
+    step: Any
 
 
 def split_model(model: nnx.Module) -> tuple[Any, Any, Any]:
@@ -27,7 +27,7 @@ def split_model(model: nnx.Module) -> tuple[Any, Any, Any]:
     return graph, params, rest
 
 
-def real_tokens(batch: Batch) -> Bool[Array, "B *two L"]:
+def real_tokens(batch: Batch) -> Bool[Array, "B ... L"]:
     """The mask that follows from the lengths."""
     return jnp.arange(batch.tokens.shape[-1])[(None,) * batch.lengths.ndim] < batch.lengths[..., None]
 

@@ -62,8 +62,7 @@ class Supervisor:
         self.child = subprocess.Popen([sys.executable, "-m", module, str(folder)], cwd=ROOT, start_new_session=True)
         try:
             started(self.child.pid)
-            if self.interrupted:  # the signal came while the child was being started
-                self.child.terminate()
+            self._catch_up()
             try:
                 code = self.child.wait(timeout=minutes * 60)
             except subprocess.TimeoutExpired:
@@ -95,6 +94,11 @@ class Supervisor:
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
+
+    def _catch_up(self) -> None:
+        """Passes on a signal that came while the child was being started."""
+        if self.interrupted and self.child is not None:
+            self.child.terminate()
 
     def _pass_on(self, number: int, frame: Any) -> None:
         self.stop()

@@ -13,20 +13,21 @@ import time
 from collections.abc import Iterator
 from netrc import NetrcParseError, netrc
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 from lra.config import Tracking
 from lra.record import read_json, write_json
 from lra.variants import ROOT
 
 FINAL_FILE, PROGRESS_FILE = "tracking_final.json", "tracked.json"
+Mode = Literal["none", "offline", "online"]
 POLL_SECONDS, PATIENCE_SECONDS = 1.0, 60.0
 
 
-def mode(tracking: Tracking) -> str:
+def mode(tracking: Tracking) -> Mode:
     """`none`, `offline` or `online`; `auto` is online where there is a key for it."""
     if tracking is not Tracking.auto:
-        return tracking.value
+        return cast(Mode, tracking.value)
     try:
         logged_in = netrc().authenticators("api.wandb.ai") is not None
     except (OSError, NetrcParseError):
@@ -92,7 +93,7 @@ def main(folder: Path) -> int:
         group=specification["group"],
         config=config,
         dir=folder,
-        mode=mode(Tracking[config["tracking"]]),
+        mode=cast(Any, mode(Tracking[config["tracking"]])),
         resume="allow",
         settings=wandb.Settings(init_timeout=PATIENCE_SECONDS),
     )

@@ -4,7 +4,7 @@ Shape key: N examples, B batch, L length. Retrieval has two documents an example
 """
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -12,11 +12,14 @@ Source = Literal["official", "generated", "packaged", "surrogate"]
 
 
 class Batch(NamedTuple):
-    """One gathered batch; the mask of real tokens follows from `lengths` and from nothing else."""
+    """One gathered batch; the mask of real tokens follows from `lengths` and from nothing else.
 
-    tokens: np.ndarray  # int32 [B, L], or [B, 2, L] for a paired task; 0 beyond each length
-    lengths: np.ndarray  # int32 [B], or [B, 2]
-    labels: np.ndarray  # int32 [B]
+    The arrays are numpy's on the host, jax's on a device, or mere shapes when a program is only compiled.
+    """
+
+    tokens: Any  # int32 [B, L], or [B, 2, L] for a paired task; 0 beyond each length
+    lengths: Any  # int32 [B], or [B, 2]
+    labels: Any  # int32 [B]
 
 
 class Shape(NamedTuple):
