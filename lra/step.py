@@ -27,7 +27,7 @@ def split_model(model: nnx.Module) -> tuple[Any, Any, Any]:
     return graph, params, rest
 
 
-def real_tokens(batch: Batch) -> Bool[Array, "B ... L"]:
+def real_tokens(batch: Batch) -> Bool[Array, "*B L"]:
     """The mask that follows from the lengths."""
     return jnp.arange(batch.tokens.shape[-1])[(None,) * batch.lengths.ndim] < batch.lengths[..., None]
 

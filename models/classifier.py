@@ -49,7 +49,7 @@ class Classifier(nnx.Module):
         return x[:, 0] if self.class_token else mean_pooling(x, mask)
 
     def __call__(
-        self, tokens: Int[Array, "B ... L"], mask: Bool[Array, "B ... L"] | None, *, rngs: nnx.Rngs | None = None
+        self, tokens: Int[Array, "*B L"], mask: Bool[Array, "B ... L"] | None, *, rngs: nnx.Rngs | None = None
     ) -> Float[Array, "B C"]:
         """Logits in float32; `rngs` turns training on."""
         if self.paired:
