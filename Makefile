@@ -1,4 +1,4 @@
-# A thin layer over `python -m lra.<module>`: it makes .venv the first time and turns variables into Hydra overrides.
+# Turns variables into the arguments of the programs in lra/; the first time, any target makes .venv.
 SHELL := bash
 # ARGS reaches the program as the shell's quoting says, with no expansion of {a,b} or [1,2] on the way.
 .SHELLFLAGS := -f +B -c
