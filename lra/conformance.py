@@ -241,7 +241,7 @@ def rule_7_cost(subject: Subject) -> str:
     if facts.quadratic != (facts.growth.memory >= 2):
         raise Violation(f"quadratic is {facts.quadratic}, but memory is declared to grow as L^{facts.growth.memory:g}")
     measured = [cost(subject, length) for length in lengths]
-    half = len(lengths) // 2
+    half = (len(lengths) - 1) // 2  # the upper half, where smaller terms show least
     exponents = []
     for what, declared, figures in zip(
         ("compute", "memory"), facts.growth, np.array(measured, float).T.tolist(), strict=True
@@ -251,7 +251,7 @@ def rule_7_cost(subject: Subject) -> str:
         if exponent > declared + SLACK:
             raise Violation(f"{what} grows as L^{exponent:.2f}, declared {declared:g}: {listed}")
         exponents.append(exponent)
-    require_no_dense_imitation(subject, measured[half][1], lengths[half])
+    require_no_dense_imitation(subject, measured[-1][1], lengths[-1])
     compute, memory = exponents
     return f"compute L^{compute:.2f} of {facts.growth.compute:g}, memory L^{memory:.2f} of {facts.growth.memory:g}"
 

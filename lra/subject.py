@@ -41,7 +41,7 @@ class Scale:
 
 
 # One token more than 64, so that no block and no factor divides the full length.
-TOY = Scale(Sizes(32, 2, 16, 32, 65), (1, 2, 63, 64, 65), (37, 5), 50, (12,), (1024, 2048, 4096))
+TOY = Scale(Sizes(32, 2, 16, 32, 65), (1, 2, 63, 64, 65), (37, 5), 50, (12,), (1024, 4096))
 FULL = Scale(
     Sizes(32, 2, 16, 32, 1024),
     (1, 2, 63, 64, 65, 777, 1000, 1024),

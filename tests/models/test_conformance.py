@@ -1,0 +1,37 @@
+"""Every variant keeps the rules of `lra.conformance`: at toy sizes here, at full size in the slow tests."""
+
+import pytest
+
+from lra.check import RuleResult, check
+from lra.subject import TOY
+from lra.variants import Variant
+from tests.models.variants import VARIANTS
+
+CASES = {
+    name + "".join(f",{key}={value}" for key, value in options.items()): (row, options)
+    for name, row in VARIANTS.items()
+    for options in [{}, *row.options]
+}
+QUICK_RULES = (1, 2, 3, 4, 5, 6, 8)
+
+
+def require_kept(results: list[RuleResult]) -> None:
+    broken = [f"rule {r.rule} ({r.title}): {r.detail}" for r in results if r.status == "broken"]
+    assert not broken, "\n".join(broken)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rules_at_toy_sizes(case: str) -> None:
+    row, options = CASES[case]
+    require_kept(check(Variant(case, row.target), rules=QUICK_RULES, scale=TOY, keywords={**row.toy, **options}))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_cost_grows_as_declared(name: str) -> None:
+    require_kept(check(Variant(name, VARIANTS[name].target), rules=(7,), scale=TOY))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VARIANTS)
+def test_rules_at_full_size(name: str) -> None:
+    require_kept(check(Variant(name, VARIANTS[name].target)))
