@@ -23,8 +23,8 @@ class TrainState(NamedTuple):
 
 def split_model(model: nnx.Module) -> tuple[Any, Any, Any]:
     """A model as (graph definition, parameters, other state)."""
-    graph, params, rest = nnx.split(model, nnx.Param, ...)
-    return graph, params, rest
+    parts: Any = nnx.split(model, nnx.Param, ...)
+    return parts
 
 
 def real_tokens(batch: Batch) -> Bool[Array, "*B L"]:
