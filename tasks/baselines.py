@@ -6,7 +6,7 @@ import numpy as np
 
 from tasks.task import Split
 
-_FIT_EXAMPLES, _FIT_TOKENS = 20_000, 30_000_000  # bounds of what the linear model is fitted on
+_FIT_EXAMPLES, _FIT_TOKENS = 20_000, 100_000_000  # bounds of what the linear model is fitted on
 _COUNT_TOKENS = 4_000_000  # tokens counted at once
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tasks.baselines import bag_of_tokens, best_constant, majority
+from tasks.baselines import _features, bag_of_tokens, best_constant, majority
 from tasks.task import Split
 
 
@@ -47,6 +47,11 @@ def test_bag_of_tokens_compares_the_documents_of_a_pair(random):
     train = split_of(pairs[:4000], labels[:2000], paired=True)
     test = split_of(pairs[4000:], labels[2000:], paired=True)
     assert bag_of_tokens(train, test, 30) > 0.95
+
+
+def test_features_of_a_pair_are_the_sum_and_the_difference_of_counts():
+    split = split_of(np.array([[0, 0, 0], [1, 1, 1], [0, 1, 1], [1, 2, 2]]), np.array([0, 1]), paired=True)
+    np.testing.assert_allclose(_features(split, np.array([1]), 3) ** 2, [[1, 3, 2, 1, 1, 2]], rtol=1e-6)
 
 
 def test_bag_of_tokens_repeats_itself_and_stands_one_label(random):
