@@ -24,7 +24,7 @@ ARGS ?=
 ACCELERATOR ?= auto
 ## a comma list of slurm, ray, data: optional packages to add to .venv
 EXTRAS ?=
-## the Python to make .venv with; default: the newest of 3.11 to 3.13 that is found
+## the Python to make .venv with (one that is there keeps its own); default: the newest of 3.11 to 3.13 that is found
 PYTHON ?=
 
 # Variables go to programs as arguments, never behind their back through the environment.
@@ -38,6 +38,9 @@ quote = '$(subst ','\'',$(1))'
 # $(call overrides,key=VARIABLE ...): 'key=value' for each variable that has a value
 overrides = $(foreach pair,$(1),$(call override,$(firstword $(subst =, ,$(pair))),$($(lastword $(subst =, ,$(pair))))))
 override = $(if $(2),$(call quote,$(1)=$(2)))
+# plot draws all that has results unless the user names something
+named_variant = $(filter-out all,$(VARIANT))
+named_task = $(if $(filter file,$(origin TASK)),,$(TASK))
 
 .PHONY: help setup lock bench check plan plot test test-full lint clean .venv .variant
 
@@ -62,7 +65,7 @@ plan: .venv .variant ## parameters, FLOPs, compiled memory of VARIANT, without r
 	$(python) -m lra.plan $(call overrides,model=VARIANT task=TASK preset=PRESET) $(value ARGS)
 
 plot: .venv ## draw the chart and the tables from the result files
-	$(python) -m lra.report $(call overrides,results=RESULTS preset=PRESET) $(value ARGS)
+	$(python) -m lra.report $(call overrides,results=RESULTS preset=PRESET variant=named_variant task=named_task) $(value ARGS)
 
 test: .venv ## run the tests
 	$(python) -m pytest -n 2 --dist worksteal -m 'not slow' $(value ARGS)

@@ -265,6 +265,13 @@ def test_bench_passes_its_variables(copied_makefile: Path):
     assert made(copied_makefile, "bench", *words) == ["-m", "lra.bench", *given]
 
 
+def test_plot_draws_all_unless_named(copied_makefile: Path):
+    assert made(copied_makefile, "plot") == ["-m", "lra.report", "preset=mini"]
+    assert made(copied_makefile, "plot", "VARIANT=all", "RESULTS=r")[2:] == ["results=r", "preset=mini"]
+    named = made(copied_makefile, "plot", "VARIANT=local,bigbird", "TASK=text", "PRESET=lra")
+    assert named[2:] == ["preset=lra", "variant=local,bigbird", "task=text"]
+
+
 @pytest.mark.parametrize(
     ("args", "arrive"),
     [
