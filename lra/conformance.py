@@ -18,7 +18,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from lra.flops import program_flops
 from lra.step import split_model
-from lra.subject import Exempt, Subject, apply, attend_inputs, fast_jit, normal, random_inputs, real_tokens
+from lra.subject import Exempt, Subject, apply, attend_inputs, fast_jit, kind, normal, random_inputs, real_tokens
 from models.encoder import Encoder
 from models.mixer import Sizes
 
@@ -113,7 +113,7 @@ def rule_3_nothing_to_attend_to(subject: Subject) -> str:
         if has_attend:
             inputs = random_inputs(attend_inputs(subject, 3, length, dtype), 3.0, dtype)
         else:
-            inputs = (subject.x(3)[:, :length].astype(dtype),)
+            inputs = [subject.x(3)[:, :length].astype(dtype)]
 
         def forward(
             state: Any, inputs: Any, graph: Any = graph, has_attend: bool = has_attend
@@ -191,9 +191,12 @@ def rule_6_pattern(subject: Subject) -> str:
                 )
     worst = 0.0
     for length in subject.scale.lengths:
-        inputs = random_inputs(attend_inputs(subject, 2, length))
-        q, k, v = (jax.tree.leaves(slot)[0] for slot in (inputs[0], inputs[-2], inputs[-1]))
-        expected = attention_under(np.asarray(model.pattern(length)), *map(np.asarray, (q, k, v)))
+        shapes = attend_inputs(subject, 2, length)
+        inputs = random_inputs(shapes)
+        by_kind = {kind(name): np.asarray(array) for (name, _), array in zip(shapes, inputs, strict=True)}
+        expected = attention_under(
+            np.asarray(model.pattern(length)), by_kind.get("query", by_kind["key"]), by_kind["key"], by_kind["value"]
+        )
         what = f"length {length}, against dense attention under the pattern"
         worst = max(worst, require_close(subject.attend(inputs, None), expected, what))
     return f"at most {worst:.1e} from dense attention at lengths {', '.join(map(str, subject.scale.lengths))}"
@@ -202,14 +205,20 @@ def rule_6_pattern(subject: Subject) -> str:
 def value_dependence(subject: Subject, length: int) -> np.ndarray:
     """Which outputs depend on which values, bool [heads, query, key]; raises Violation where a head sees another's."""
     graph, state = subject.graph_and_state
-    inputs = random_inputs(attend_inputs(subject, 1, length))
-    heads = jax.tree.leaves(inputs[-1])[0].shape[2]
+    shapes = attend_inputs(subject, 1, length)
+    is_value = [kind(name) == "value" for name, _ in shapes]
+    heads = shapes[-1][1].shape[2]
 
     @fast_jit
-    def jacobian(state: Any, inputs: Any) -> Float[Array, "N L H"]:
-        *others, values = inputs
+    def jacobian(state: Any, inputs: list[Array]) -> Float[Array, "N L H"]:
         model = nnx.merge(graph, state)
-        out, pull_back = jax.vjp(lambda values: model.attend(*others, values, None, None), values)
+
+        def attend(values: list[Array]) -> Array:
+            left = iter(values)
+            chosen = [next(left) if own else array for own, array in zip(is_value, inputs, strict=True)]
+            return model.attend(*chosen, None, None)
+
+        out, pull_back = jax.vjp(attend, [array for own, array in zip(is_value, inputs, strict=True) if own])
 
         def derivative(query: Array, head: Array) -> Float[Array, "L H"]:
             gradients = pull_back(jnp.zeros_like(out).at[0, query, head].set(1))
@@ -218,7 +227,8 @@ def value_dependence(subject: Subject, length: int) -> np.ndarray:
         pairs = jnp.tile(jnp.arange(length), heads), jnp.repeat(jnp.arange(heads), length)
         return jax.lax.map(lambda pair: derivative(*pair), pairs, batch_size=min(32, heads * length))
 
-    result = np.asarray(jacobian(state, inputs)).reshape(heads, length, length, heads)  # head, query, key, its head
+    rows = np.asarray(jacobian(state, random_inputs(shapes)))
+    result = rows.reshape(heads, length, length, heads)  # head of the output, query, key, head of the value
     for target, source in itertools.permutations(range(heads), 2):
         if result[target, :, :, source].any():
             raise Violation(f"length {length}: head {target} depends on values of head {source}")

@@ -111,14 +111,14 @@ def real_tokens(lengths: Sequence[int], padded: int) -> Bool[Array, "B L"]:
     return jnp.asarray(np.arange(padded) < np.array(lengths)[:, None])
 
 
-def attend_inputs(subject: Subject, batch: int, length: int, dtype: Any = jnp.float32) -> tuple[Any, ...]:
-    """Shapes of what the mixer hands to `attend` before the mask: queries, keys, ..., last the values."""
+def attend_inputs(subject: Subject, batch: int, length: int, dtype: Any = jnp.float32) -> list[tuple[str, Any]]:
+    """Names and shapes of what the mixer hands to `attend` before the mask; the last is values, whatever its name."""
     if not hasattr(subject.cls, "attend"):
         raise Exempt("no pure function `attend` over queries, keys and values")
     seen: list[Any] = []
 
     def attend(self: Any, *inputs: Any) -> Array:
-        seen.append(jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), inputs[:-2]))
+        seen.append([jax.ShapeDtypeStruct(a.shape, a.dtype) for a in inputs[:-2]])
         return inputs[0]
 
     spying = type("Spying", (subject.cls,), {"attend": attend})
@@ -127,12 +127,18 @@ def attend_inputs(subject: Subject, batch: int, length: int, dtype: Any = jnp.fl
     jax.eval_shape(lambda x: apply(spying(sizes, **subject.keywords, rngs=nnx.Rngs(0)), x, None), x)
     if not seen:
         raise Exempt("its call does not go through `attend`")
-    return seen[0]
+    names = getattr(subject.cls, "projected", ())
+    if len(names) != len(seen[0]):
+        names = ["query", *["key"] * (len(seen[0]) > 2), *range(len(seen[0]) - 3), "value"]
+    return [(str(name), shape) for name, shape in zip(names, seen[0], strict=True)]
 
 
-def random_inputs(shapes: tuple[Any, ...], spread: float = 1.0, dtype: Any = jnp.float32) -> tuple[Any, ...]:
-    """Random arrays for `attend`; where a slot holds several arrays of one shape, they are equal."""
-    return tuple(
-        jax.tree.map(lambda s, seed=seed: (spread * normal(s.shape, seed)).astype(dtype), slot)
-        for seed, slot in enumerate(shapes)
-    )
+def kind(name: str) -> str:
+    """`global_query` is a query too."""
+    return name.rpartition("_")[2]
+
+
+def random_inputs(shapes: list[tuple[str, Any]], spread: float = 1.0, dtype: Any = jnp.float32) -> list[Array]:
+    """Random arrays for `attend`; global queries are equal to queries, and so on."""
+    seeds = {"query": 0, "key": 1, "value": 2}
+    return [(spread * normal(shape.shape, seeds.get(kind(name), 3))).astype(dtype) for name, shape in shapes]

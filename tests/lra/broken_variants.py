@@ -76,7 +76,7 @@ class DeadParameter(Sound):
         self.key_bias = nnx.Param(jnp.zeros((sizes.heads, sizes.head_dim)))
 
     def attend(self, q, k, v, mask, drop):
-        return dense_attention(q, k + self.key_bias[...].astype(k.dtype), v, mask, drop=drop)
+        return dense_attention(q, k + self.key_bias[None, None].astype(k.dtype), v, mask, drop=drop)
 
 
 class CutOffGradient(Sound):
