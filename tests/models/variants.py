@@ -12,7 +12,9 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from models.attention import dense_attention
-from models.kernels.linear_transformer import elu_plus_one, kernel_attention
+from models.kernels.kernel_attention import kernel_attention
+from models.kernels.linear_transformer import elu_plus_one
+from models.kernels.performer import performer_attention
 from models.patterns.bigbird import bigbird_attention
 from models.patterns.local import local_attention
 
@@ -24,6 +26,10 @@ class Tolerance(NamedTuple):
 
     out: float
     grad: float | None
+
+
+FLOAT64 = Tolerance(1e-9, 1e-8)
+FLOAT32 = Tolerance(2e-5, 2e-4)
 
 
 @dataclass(frozen=True)
@@ -45,8 +51,8 @@ class Golden:
     rows: str = "all"
     examples: tuple[int, ...] | None = None
     output: str = "out"
-    float64: Tolerance | None = Tolerance(1e-9, 1e-8)
-    float32: Tolerance | None = Tolerance(2e-5, 2e-4)
+    float64: Tolerance | None = FLOAT64
+    float32: Tolerance | None = FLOAT32
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,10 @@ def _linear(a: Arrays) -> Array:
     return kernel_attention(elu_plus_one(a["q"]), elu_plus_one(a["k"]), a["v"], a.get("mask"))
 
 
+def _performer(kernel: str) -> Callable[[Arrays], Array]:
+    return lambda a: performer_attention(a["q"], a["k"], a["v"], a.get("mask"), a["proj"], kernel=kernel)
+
+
 VARIANTS: dict[str, Row] = {
     "transformer": Row(
         "models.dense.transformer.Transformer",
@@ -125,5 +135,18 @@ VARIANTS: dict[str, Row] = {
     "linear_transformer": Row(
         "models.kernels.linear_transformer.LinearTransformer",
         golden=[Golden("linear_elu_L32", _linear), Golden("linear_elu_L64", _linear)],
+    ),
+    "performer": Row(
+        "models.kernels.performer.Performer",
+        toy={"features": 16},
+        golden=[
+            Golden("favor_softmax_L32_m16", _performer("softmax")),
+            Golden("favor_softmax_L64_m32", _performer("softmax")),
+            # the peer's largest exponent is that of padding too
+            Golden("favor_softmax_pad_L32_m16", _performer("softmax"), rows="full"),
+            Golden("favor_relu_L32_m16", _performer("relu")),
+            Golden("favor_relu_pad_L32_m16", _performer("relu")),
+        ],
+        options=[{"kernel": "relu"}, {"kernel": "relu", "features": 0}, {"redraw": 10}],
     ),
 }
