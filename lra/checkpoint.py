@@ -5,6 +5,7 @@ best parameters so far, and a small JSON with the step, the history and what the
 """
 
 import hashlib
+import json
 import logging
 import warnings
 from collections.abc import Callable
@@ -32,13 +33,17 @@ class Checkpoints:
     def __init__(self, folder: Path, belongs_to: dict[str, Any], say: Callable[[str], None]) -> None:
         self.folder, self.belongs_to, self.say = folder, belongs_to, say
         logging.getLogger("absl").setLevel(logging.ERROR)
+        for left in sorted(folder.glob(f"*{ocp.path.atomicity_types.TMP_DIR_SUFFIX}*")):  # orbax clears it away
+            say(f"checkpoint {left.name.partition('.')[0]} in {folder} was never finished and is passed over")
         options = ocp.CheckpointManagerOptions(max_to_keep=KEPT, create=True, cleanup_tmp_directories=True)
-        self.manager = ocp.CheckpointManager(folder.absolute(), options=options)
+        # Named, because a stranger's checkpoint without names would otherwise make all others unreadable.
+        self.manager = ocp.CheckpointManager(folder.absolute(), options=options, item_names=("arrays", "facts"))
 
     def save(self, step: int, arrays: Any, facts: dict[str, Any]) -> None:
         """Starts to save a pytree and JSON facts as step `step`; raises what went wrong with the save before."""
         flat = {name: np.asarray(leaf) for name, leaf in _named_leaves(arrays)}
-        facts = facts | {"belongs_to": self.belongs_to, "checksum": _checksum(flat)}
+        facts = facts | {"belongs_to": self.belongs_to}
+        facts["checksum"] = _checksum(flat, facts)
         self.manager.save(
             step, args=ocp.args.Composite(arrays=ocp.args.StandardSave(flat), facts=ocp.args.JsonSave(facts))
         )
@@ -69,6 +74,7 @@ class Checkpoints:
 
     def _restore(self, step: int, like: Any) -> tuple[Any, dict[str, Any]]:
         facts: dict[str, Any] = self.manager.restore(step, args=ocp.args.Composite(facts=ocp.args.JsonRestore())).facts
+        checksum = facts.pop("checksum")
         if facts["belongs_to"] != self.belongs_to:
             raise BadInput(f"it belongs to {facts['belongs_to']}, this run is {self.belongs_to}")
         names = dict(_named_leaves(like))
@@ -76,7 +82,7 @@ class Checkpoints:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about sharding, which the caller decides on
             flat = self.manager.restore(step, args=ocp.args.Composite(arrays=ocp.args.StandardRestore(template))).arrays
-        if _checksum(flat) != facts["checksum"]:
+        if _checksum(flat, facts) != checksum:
             raise BadInput("its content is not what was saved")
         return jax.tree.unflatten(jax.tree.structure(like), [flat[name] for name in names]), facts
 
@@ -92,9 +98,9 @@ def _named_leaves(tree: Any) -> list[tuple[str, Any]]:
     return [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)]
 
 
-def _checksum(flat: dict[str, Any]) -> str:
-    """Hash of names, types, shapes and bytes."""
-    total = hashlib.blake2b(digest_size=16)
+def _checksum(flat: dict[str, Any], facts: dict[str, Any]) -> str:
+    """Hash of the facts and of the arrays' names, types, shapes and bytes."""
+    total = hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16)
     for name in sorted(flat):
         array = np.ascontiguousarray(flat[name])
         total.update(f"{name} {array.dtype} {array.shape}".encode())

@@ -1,0 +1,232 @@
+"""A run that is killed or stopped, however often and wherever, ends as the undisturbed run does, bit for bit."""
+
+import functools
+import os
+import random
+import signal
+import sys
+import time
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+
+from lra.record import PREDICTIONS_FILE
+from tests.lra import tiny
+
+SEED, KILLS, KILLS_IN_A_SAVE = 20_260_401, 20, 8
+STEPS, EVERY = 90, 2
+EVENTS = 24  # operations on the files of one save, its commit included
+LONG = [f"train.steps={STEPS}", f"train.evaluate_every={EVERY}"]
+
+
+def saved(run, step):
+    """Everything in a checkpoint, by name."""
+    with ocp.CheckpointManager(run.work_folder / "checkpoints") as manager:
+        kept = manager.restore(
+            step, args=ocp.args.Composite(arrays=ocp.args.StandardRestore(), facts=ocp.args.JsonRestore())
+        )
+    facts = {key: value for key, value in kept.facts.items() if key != "seconds"}
+    return {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree.leaves_with_path(kept.arrays)}, facts
+
+
+def committed(run):
+    folder = run.work_folder / "checkpoints"
+    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdecimal()) if folder.exists() else []
+
+
+def assert_same(run, other, steps):
+    """Predictions, metrics, history and every array of the last checkpoint are equal, not merely close."""
+    predictions, right = (np.load(each.work_folder / PREDICTIONS_FILE) for each in (run, other))
+    for name in ("id", "label", "prediction"):
+        np.testing.assert_array_equal(predictions[name], right[name])
+    assert len(predictions["id"]) == tiny.TEST_EXAMPLES
+    assert tiny.result(run.work_folder) == tiny.result(other.work_folder)
+    assert tiny.history(run.work_folder) == tiny.history(other.work_folder) == tiny.result(run.work_folder)["history"]
+    (arrays, facts), (right_arrays, right_facts) = saved(run, steps), saved(other, steps)
+    assert facts | {"belongs_to": None} == right_facts | {"belongs_to": None}
+    assert arrays.keys() == right_arrays.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(np.asarray(array), np.asarray(right_arrays[name]), err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory, encoded, compiled):
+    """The run that nobody interrupts."""
+    run = tiny.run_of(*LONG, *tiny.places(tmp_path_factory.mktemp("undisturbed"), encoded))
+    assert tiny.attempt(run, compiled) == (0, {"status": "complete", "error": None})
+    return run
+
+
+def kill_at_step(number):
+    """Hook: the process dies as it begins its `number`-th step, all earlier saves being on the disk."""
+    from lra.train import Training
+
+    original, steps = Training._batch, iter(range(1, 10_000))
+
+    def batch(training, step):
+        if next(steps) == number:
+            training.checkpoints.wait()
+            tiny.kill()
+        return original(training, step)
+
+    Training._batch = batch
+
+
+def kill_in_save(number, event):
+    """Hook: the process dies before the `event`-th operation on the files of its `number`-th save."""
+    from lra.checkpoint import Checkpoints
+
+    original, saves = Checkpoints.save, iter(range(1, 10_000))
+    seen = None
+
+    def save(checkpoints, *arguments):
+        nonlocal seen
+        if next(saves) == number:
+            checkpoints.wait()
+            seen = 0
+        original(checkpoints, *arguments)
+
+    def count(name, arguments):
+        nonlocal seen
+        if seen is not None and any(".orbax-checkpoint-tmp" in str(argument) for argument in arguments):
+            seen += 1
+            if seen == event:
+                tiny.kill()
+
+    Checkpoints.save = save
+    sys.addaudithook(count)
+
+
+def test_killed_at_twenty_seeded_points(tmp_path, encoded, compiled, undisturbed):
+    draw = random.Random(SEED)
+    hooks = [
+        functools.partial(kill_in_save, 2, draw.randint(1, EVENTS))
+        if number < KILLS_IN_A_SAVE
+        else functools.partial(kill_at_step, draw.randint(EVERY + 1, 2 * EVERY))
+        for number in range(KILLS)
+    ]
+    draw.shuffle(hooks)
+    run = tiny.run_of(*LONG, *tiny.places(tmp_path, encoded))
+    reached = 0
+    for hook in hooks:
+        assert tiny.attempt(run, compiled, hook) == (-signal.SIGKILL, None), hook
+        before, reached = reached, committed(run)[-1]
+        assert reached > before, f"{hook} made no progress"
+    assert tiny.attempt(run, compiled) == (0, {"status": "complete", "error": None})
+    assert_same(run, undisturbed, STEPS)
+    log = (run.work_folder / "attempts.log").read_text()
+    assert log.count("goes on after step") == KILLS
+    assert "can't be used" not in log  # a kill never leaves a damaged checkpoint under its final name
+    assert log.count("was never finished") >= 5  # the kills inside a save did hit one
+
+
+def test_killed_by_the_clock(tmp_path, encoded, compiled, undisturbed):
+    run = tiny.run_of(*LONG, *tiny.places(tmp_path, encoded))
+    process = tiny.start_attempt(run, compiled)
+    while len(committed(run)) < 2:
+        time.sleep(0.01)
+    time.sleep(random.uniform(0, 0.5))
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL, "it was done before the kill"
+    assert tiny.attempt(run, compiled) == (0, {"status": "complete", "error": None})
+    assert_same(run, undisturbed, STEPS)
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory, encoded, compiled):
+    """A shorter run that nobody interrupts."""
+    run = tiny.run_of(*tiny.places(tmp_path_factory.mktemp("short"), encoded))
+    assert tiny.attempt(run, compiled) == (0, {"status": "complete", "error": None})
+    return run
+
+
+def signal_at_step(number, step):
+    """Hook: the process gets a signal while it works on a step."""
+    from lra.train import Training
+
+    original = Training._batch
+
+    def batch(training, current):
+        if current + 1 == step:
+            os.kill(os.getpid(), number)
+        return original(training, current)
+
+    Training._batch = batch
+
+
+def signal_at_evaluation(step):
+    """Hook: the process gets SIGTERM while it evaluates after a step."""
+    from lra.train import Training
+
+    original = Training._evaluate
+
+    def evaluate(training, current, progress):
+        if current == step:
+            os.kill(os.getpid(), signal.SIGTERM)
+        original(training, current, progress)
+
+    Training._evaluate = evaluate
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2"])
+def test_a_signal_at_step_7_saves_at_once_and_the_run_goes_on(tmp_path, encoded, compiled, short, name):
+    run = tiny.run_of(*tiny.places(tmp_path, encoded))
+    hook = functools.partial(signal_at_step, signal.Signals[name], 7)
+    code, outcome = tiny.attempt(run, compiled, hook)
+    assert (code, outcome["status"]) == (75, "interrupted")
+    assert "step 7 of 12" in outcome["error"]
+    assert committed(run)[-1] == 7
+    assert tiny.attempt(run, compiled) == (0, {"status": "complete", "error": None})
+    assert [row["step"] for row in tiny.history(run.work_folder)] == [3, 6, 9, 12]
+    assert_same(run, short, tiny.STEPS)
+
+
+def test_a_signal_during_an_evaluation_does_not_save_twice(tmp_path, encoded, compiled, short):
+    run = tiny.run_of(*tiny.places(tmp_path, encoded))
+    code, outcome = tiny.attempt(run, compiled, functools.partial(signal_at_evaluation, 6))
+    assert (code, outcome["status"]) == (75, "interrupted")
+    assert committed(run)[-1] == 6
+    assert tiny.attempt(run, compiled) == (0, {"status": "complete", "error": None})
+    assert_same(run, short, tiny.STEPS)
+
+
+def test_a_signal_during_the_last_step_changes_nothing(tmp_path, encoded, compiled, short):
+    run = tiny.run_of(*tiny.places(tmp_path, encoded))
+    hook = functools.partial(signal_at_step, signal.SIGTERM, tiny.STEPS)
+    assert tiny.attempt(run, compiled, hook) == (0, {"status": "complete", "error": None})
+    assert_same(run, short, tiny.STEPS)
+
+
+def poison_parameters(step):
+    """Hook: the parameters become NaN before a step, as an overflow would make them."""
+    from lra.train import Training
+
+    original = Training.resume
+
+    def resume(training):
+        train_step = training.train_step
+
+        def poisoned(state, batch):
+            if int(state.step) + 1 == step:
+                state = state._replace(params=jax.tree.map(lambda leaf: leaf * np.float32(np.nan), state.params))
+            return train_step(state, batch)
+
+        training.train_step = poisoned
+        return original(training)
+
+    Training.resume = resume
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_and_the_last_good_checkpoint_stays(tmp_path, encoded, compiled):
+    run = tiny.run_of(*tiny.places(tmp_path, encoded))
+    code, outcome = tiny.attempt(run, compiled, functools.partial(poison_parameters, 8))
+    assert (code, outcome) == (0, {"status": "diverged", "error": "the loss of step 8 is nan"})
+    found = tiny.result(run.work_folder)
+    assert "metrics" not in found
+    assert [row["step"] for row in found["history"]] == [3, 6]
+    assert committed(run)[-1] == 6
+    arrays, _ = saved(run, 6)
+    assert all(np.isfinite(array).all() for array in arrays.values() if np.asarray(array).dtype.kind == "f")
