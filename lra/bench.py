@@ -5,9 +5,11 @@ out-of-memory kill or a hang becomes a recorded status and the rest goes on.
 Exit codes: 0 done; 2 bad input, nothing started; 3 some runs failed; 75 interrupted, run again.
 """
 
+import signal
 import sys
 from collections.abc import Sequence
 
+from lra.child import STOP_SIGNALS
 from lra.config import Request, compose_run, parse
 from lra.errors import BadInput
 from lra.runs import Run, measure_speed, train_and_test
@@ -22,20 +24,27 @@ def main(arguments: Sequence[str]) -> int:
     if "--list" in arguments:
         print("\n".join(variant_names()))
         return 0
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.default_int_handler)
     try:
         runs = plan_runs(parse(arguments))
         for run in runs:
-            run.require_same_identity()
+            run.require_place()
     except (BadInput, DataError) as problem:
-        print(f"lra.bench: {problem}", file=sys.stderr)
-        return 2
+        return _end(2, problem)
+    except KeyboardInterrupt:
+        return _end(75, "interrupted before the first run; the same command begins again")
     try:
         return execute(runs, Supervisor())
+    except BadInput as problem:
+        return _end(3, problem)
     except OSError as problem:
-        print(
-            f"lra.bench: cannot write {problem.filename or 'results'}: {problem.strerror or problem}", file=sys.stderr
-        )
-        return 3
+        return _end(3, f"cannot write {problem.filename or 'results'}: {problem.strerror or problem}")
+
+
+def _end(code: int, message: object) -> int:
+    print(f"lra.bench: {message}", file=sys.stderr)
+    return code
 
 
 def plan_runs(request: Request) -> list[Run]:
@@ -50,8 +59,7 @@ def execute(runs: Sequence[Run], supervisor: Supervisor) -> int:
         if not supervisor.interrupted:
             statuses += measure_speed(run, supervisor)
     if supervisor.interrupted:
-        print("lra.bench: interrupted; the same command goes on from here", file=sys.stderr)
-        return 75
+        return _end(75, "interrupted; the same command goes on from here")
     print_summary(runs)
     return 0 if all(status == "complete" for status in statuses) else 3
 

@@ -45,9 +45,12 @@ class Stop:
 
 
 def run(work: Callable[[Path, dict[str, Any]], tuple[str, str | None]]) -> None:
-    """Calls `work(folder, specification)`, which returns status and error, or turns what it raises into these."""
+    """Calls `work(folder, specification)`, which returns status and error, or turns what it raises into these.
+
+    The command line is the work folder and the supervisor's process number.
+    """
     folder = Path(sys.argv[1])
-    end_with_parent()
+    end_with_parent(int(sys.argv[2]))
     try:
         require_visible_accelerator()
         status, error = work(folder, json.loads((folder / SPECIFICATION_FILE).read_text()))
@@ -71,11 +74,13 @@ def run(work: Callable[[Path, dict[str, Any]], tuple[str, str | None]]) -> None:
     os._exit(EXIT_CODES.get(status, 1))
 
 
-def end_with_parent() -> None:
-    """Asks the kernel to send SIGTERM when the supervisor dies, so that no orphan goes on (Linux)."""
+def end_with_parent(parent: int) -> None:
+    """Asks the kernel for a SIGTERM when the supervisor, process `parent`, dies, so that no orphan goes on (Linux)."""
     if sys.platform == "linux":
         set_parent_death_signal = 1
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
+        if os.getppid() != parent:  # it had died before
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def load_config(plain: dict[str, Any]) -> BenchConfig:

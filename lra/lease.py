@@ -21,6 +21,7 @@ from lra.record import write_json
 
 BEAT_SECONDS = 10.0
 DEAD_SECONDS = 90.0  # without a beat, a holder on another machine counts as dead
+POLL_SECONDS = 1.0  # between two looks at a holder that is waited for
 
 
 class Lease:
@@ -30,10 +31,17 @@ class Lease:
         folder: the work folder; created if need be.
         say: takes one line for the person who waits.
         lost: called from another thread when somebody else has taken the lease, after this process had been asleep.
+        stopped: whether to wait no longer; the block is then entered without the lease.
+
+    Attributes:
+        held: whether this process may write to the folder.
     """
 
-    def __init__(self, folder: Path, say: Callable[[str], None], lost: Callable[[], None]) -> None:
-        self.path, self.say, self.lost = folder / "lease.json", say, lost
+    def __init__(
+        self, folder: Path, say: Callable[[str], None], lost: Callable[[], None], stopped: Callable[[], bool]
+    ) -> None:
+        self.path, self.say, self.lost, self.stopped = folder / "lease.json", say, lost, stopped
+        self.held = False
         self.owner = uuid.uuid4().hex
         self.processes = [_process(os.getpid())]
         self._ended = threading.Event()
@@ -42,22 +50,28 @@ class Lease:
     def __enter__(self) -> "Lease":
         self.path.parent.mkdir(parents=True, exist_ok=True)
         announced = False
-        while (holder := self._take()) is not None:
+        while not self.stopped():
+            if (holder := self._take()) is None:
+                self.held = True
+                self._heart.start()
+                break
             if not announced:
                 self.say(f"{self.path.parent} is in use by {_name(holder)}; waiting for it")
                 announced = True
-            time.sleep(1)
-        self._heart.start()
+            time.sleep(POLL_SECONDS)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if not self.held:
+            return
         self._ended.set()
         self._heart.join()
         with self._guard():
             if self._is_mine():
                 self.path.unlink(missing_ok=True)
+        self.held = False
 
     def include(self, pid: int) -> None:
         """Counts a child of this process as a holder too, should it outlive its parent."""
@@ -96,6 +110,7 @@ class Lease:
         while not self._ended.wait(BEAT_SECONDS):
             with contextlib.suppress(OSError), self._guard():  # a full disk stops the run elsewhere, with a message
                 if not self._is_mine():
+                    self.held = False
                     self.lost()
                     return
                 self._write()
@@ -104,8 +119,9 @@ class Lease:
 def _process(pid: int) -> dict[str, Any]:
     """A process by its number and, since numbers are used again, its start in clock ticks since boot (Linux)."""
     try:
-        started = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    except (OSError, IndexError):
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        started = None if state == "Z" else int(fields[18])  # a zombie has ended, whether its parent asks for it or not
+    except (OSError, IndexError, ValueError):
         started = None
     return {"pid": pid, "started": started}
 

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import platform
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -41,7 +42,10 @@ def speed_path(results: Path, hardware: str, preset: str, label: str) -> Path:
 def read_json(path: Path) -> dict[str, Any] | None:
     """The content of a result file, None if there is none; raises BadInput for a damaged one."""
     try:
-        return json.loads(path.read_text())
+        content = json.loads(path.read_text())
+        if not isinstance(content, dict):
+            raise ValueError("it holds no JSON object")
+        return content
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -59,6 +63,21 @@ def write_predictions(path: Path, labels: np.ndarray, predictions: np.ndarray) -
     """Writes the test split's labels and predictions, one row an example, in one go."""
     with _replacing(path, "wb") as file:
         np.savez_compressed(file, id=np.arange(len(labels), dtype=np.int32), label=labels, prediction=predictions)
+
+
+def copy_file(source: Path, path: Path) -> None:
+    """Copies a file in one go."""
+    with open(source, "rb") as original, _replacing(path, "wb") as file:
+        shutil.copyfileobj(original, file)
+
+
+def require_writable(folder: Path, key: str) -> None:
+    """Raises BadInput when nothing can be written into `folder`, which the configuration's `key` names."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise BadInput(f"cannot write into {folder}: {error.strerror}. Choose another folder with {key}=...") from None
 
 
 @contextlib.contextmanager

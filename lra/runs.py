@@ -99,8 +99,11 @@ class Run:
             "history": record.HISTORY_FILE,
         }
 
-    def require_same_identity(self) -> None:
-        """Raises BadInput when the score file in its place is another run's."""
+    def require_place(self) -> None:
+        """Raises BadInput when it can't write its files, or when its score file is damaged or another run's."""
+        for key in ("results", "work_dir"):
+            record.require_writable(Path(getattr(self.config, key)), key)
+        record.read_json(self.speed_file)
         found = record.read_json(self.score_file)
         if found is not None and not self.config.force and found.get("config_hash") != self.hash:
             raise BadInput(
@@ -111,7 +114,9 @@ class Run:
 
 def train_and_test(run: Run, supervisor: Supervisor) -> str:
     """Trains and tests in a child, writes the score file, and returns the status."""
-    with Lease(run.work_folder, say, supervisor.stop) as lease:
+    with Lease(run.work_folder, say, supervisor.abandon, stopped=lambda: supervisor.interrupted) as lease:
+        if not lease.held:
+            return "interrupted"
         found = {} if run.config.force else record.read_json(run.score_file) or {}
         if found.get("status") in record.FINISHED:
             say(f"{run.title}: already in {run.score_file}")
@@ -131,10 +136,12 @@ def _attempt(run: Run, supervisor: Supervisor, lease: Lease, attempts: int) -> s
     tracker = Tracker(run.config.tracking, folder)
     minutes = run.config.limits.train_minutes
     outcome = supervisor.run_child("lra.train", folder, minutes=minutes, started=lease.include)
+    if not lease.held:
+        say(f"{run.title}: another process has taken over {folder}, this one lets go of it")
+        return "interrupted"
     result = record.read_json(folder / child.RESULT_FILE) or {}
     if outcome.status == "complete":
-        run.score_file.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(folder / record.PREDICTIONS_FILE, run.score_file.with_suffix(".predictions.npz"))
+        record.copy_file(folder / record.PREDICTIONS_FILE, run.score_file.with_suffix(".predictions.npz"))
     content = score(run, outcome, result, started, attempts)
     record.write_json(run.score_file, content)
     if warning := tracker.finish(content, run.score_file):
@@ -150,7 +157,7 @@ def score(run: Run, outcome: Outcome, result: dict[str, Any], started: datetime,
     task = run.task
     return {
         "schema_version": record.SCHEMA_VERSION,
-        "status": "failed" if outcome.status == "bad_input" else outcome.status,
+        "status": outcome.status,
         "error": outcome.error,
         "variant": run.variant,
         "label": run.label,
@@ -189,7 +196,9 @@ def measure_speed(run: Run, supervisor: Supervisor) -> list[str]:
     identity_of_cells = {"model": run.config.model, "speed": dump(run.config)["speed"]}
     cells_hash = record.config_hash(identity_of_cells | {"version": variants.version(run.target)})
     statuses = []
-    with Lease(folder, say, supervisor.stop) as lease:
+    with Lease(folder, say, supervisor.abandon, stopped=lambda: supervisor.interrupted) as lease:
+        if not lease.held:
+            return ["interrupted"]
         found = record.read_json(path)
         keep = found is not None and found.get("config_hash") == cells_hash and not run.config.force
         cells = {(cell["mode"], cell["length"]): cell for cell in found["cells"]} if found and keep else {}
@@ -197,7 +206,7 @@ def measure_speed(run: Run, supervisor: Supervisor) -> list[str]:
             for length in run.config.speed.lengths:
                 if cells.get((mode, length), {}).get("status") != "complete":
                     cell = measure_cell(run, supervisor, lease, folder / f"{mode}-{length}", mode, length)
-                    if cell["status"] == "interrupted":
+                    if cell["status"] == "interrupted" or not lease.held:
                         return ["interrupted"]
                     cells[mode, length] = cell
                     record.write_json(path, speed(run, cells_hash, list(cells.values())))

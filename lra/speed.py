@@ -1,4 +1,6 @@
-"""The child that measures one cell: `python -m lra.speed <work folder>`. One variant, length, batch, mode, precision.
+"""The child that measures one cell: `python -m lra.speed <work folder> <parent>`.
+
+A cell is one variant, length, batch size, mode and precision.
 
 The work is byte-level text classification, as in Table 2 of the LRA paper (Tay et al. 2020,
 https://arxiv.org/abs/2011.04006). A process of its own, so that peak memory is this cell's and nobody else's.

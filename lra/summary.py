@@ -13,7 +13,10 @@ from lra.runs import Run
 def print_summary(runs: Sequence[Run]) -> None:
     """Prints what the result files of these runs say."""
     console = Console()
+    found = [record.read_json(run.score_file) or {} for run in runs]
+    complete = sum(score.get("status") == "complete" for score in found)
     console.print(_scores(runs))
+    console.print(f"{complete} of {len(runs)} runs are complete.", highlight=False)
     console.print(_speeds(runs))
     folder = runs[0].config.results
     console.print(f"Files are in {folder}; draw them with: make plot", highlight=False)

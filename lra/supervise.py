@@ -1,9 +1,12 @@
 """Runs a child process to its end, its limit or its death, and says in a word what became of it."""
 
+import math
+import os
 import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +17,15 @@ from lra.record import read_json
 from lra.variants import ROOT
 
 GRACE_SECONDS = 60.0  # for a child that was asked to stop and saves what it has
+POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What became of a child.
 
-    The status is `complete`, `diverged`, `bad_input`, `failed`, `out_of_memory`, `timed_out` or `interrupted`, the
-    error one line of why.
+    The status is `complete`, `diverged`, `failed`, `out_of_memory`, `timed_out` or `interrupted`, the error one line of
+    why.
     """
 
     status: str
@@ -36,6 +40,7 @@ class Supervisor:
 
     def __init__(self) -> None:
         self.interrupted = False
+        self.ends = math.inf  # when a child that was asked to stop is waited for no longer
         self.child: subprocess.Popen | None = None
         for number in STOP_SIGNALS:
             signal.signal(number, self._pass_on)
@@ -44,8 +49,15 @@ class Supervisor:
         """Asks the child to stop, as a signal would."""
         if not self.interrupted:
             self.interrupted = True
+            self.ends = time.monotonic() + GRACE_SECONDS
             if self.child is not None:
                 self.child.terminate()
+
+    def abandon(self) -> None:
+        """Ends the child at once: what it writes to belongs to somebody else now."""
+        self.interrupted, self.ends = True, 0.0
+        if self.child is not None:
+            self.child.kill()
 
     def run_child(
         self, module: str, folder: Path, *, minutes: float, started: Callable[[int], None] = lambda pid: None
@@ -58,29 +70,36 @@ class Supervisor:
             return Outcome("interrupted", "interrupted before it started")
         (folder / OUTCOME_FILE).unlink(missing_ok=True)
         kills_before = _out_of_memory_kills()
+        command = [sys.executable, "-m", module, str(folder), str(os.getpid())]
         # In a session of its own: Ctrl-C reaches the supervisor alone, which passes it on.
-        self.child = subprocess.Popen([sys.executable, "-m", module, str(folder)], cwd=ROOT, start_new_session=True)
+        self.child = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
         try:
             started(self.child.pid)
             self._catch_up()
-            try:
-                code = self.child.wait(timeout=minutes * 60)
-            except subprocess.TimeoutExpired:
-                return Outcome("timed_out", f"stopped after {minutes:g} minutes")
+            code = self._wait(self.child, 60 * minutes)
         finally:
             self._end()
-        return self._outcome(code, read_json(folder / OUTCOME_FILE), kills_before)
+        if code is None and not self.interrupted:
+            return Outcome("timed_out", f"stopped after {minutes:g} minutes")
+        return self._outcome(code or 0, read_json(folder / OUTCOME_FILE), kills_before)
+
+    def _wait(self, child: subprocess.Popen, seconds: float) -> int | None:
+        """The exit code of the child, None when it has not ended in time."""
+        limit = time.monotonic() + seconds
+        while (code := child.poll()) is None and time.monotonic() < min(limit, self.ends):
+            time.sleep(POLL_SECONDS)
+        return code
 
     def _outcome(self, code: int, said: dict[str, Any] | None, kills_before: int) -> Outcome:
         if said is not None:
-            return Outcome(said["status"], said["error"])
+            return Outcome("failed" if said["status"] == "bad_input" else said["status"], said["error"])
         if self.interrupted:
             return Outcome("interrupted", "stopped by a signal")
         if code == -signal.SIGKILL and _out_of_memory_kills() > kills_before:
             return Outcome("out_of_memory", "killed by the kernel: the machine's memory ran out")
         if code < 0:
             return Outcome("failed", f"killed by {signal.Signals(-code).name}")
-        status = {value: key for key, value in EXIT_CODES.items() if value}.get(code, "failed")
+        status = "interrupted" if code == EXIT_CODES["interrupted"] else "failed"
         return Outcome(status, f"exit code {code}")
 
     def _end(self) -> None:

@@ -1,4 +1,4 @@
-"""Weights & Biases beside a run: `python -m lra.track <work folder>`, a process of its own.
+"""Weights & Biases beside a run: `python -m lra.track <work folder> <parent>`, a process of its own.
 
 It follows the history that the run writes anyway, so training neither waits for it nor knows of it, and a tracker that
 hangs or dies costs nothing but its own page. Nothing else imports wandb.
@@ -42,7 +42,7 @@ class Tracker:
         self.folder, self.process = folder, None
         (folder / FINAL_FILE).unlink(missing_ok=True)
         if mode(tracking) != "none":
-            command = [sys.executable, "-m", "lra.track", str(folder)]
+            command = [sys.executable, "-m", "lra.track", str(folder), str(os.getpid())]
             with open(folder / "tracking.log", "ab") as log:
                 self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
 
@@ -59,11 +59,11 @@ class Tracker:
         return f"tracking failed; see {self.folder / 'tracking.log'}" if code else None
 
 
-def rows(folder: Path, history_file: str) -> Iterator[dict[str, Any]]:
-    """Every row of the history as it appears, until the run's score is there."""
+def rows(folder: Path, history_file: str, parent: int) -> Iterator[dict[str, Any]]:
+    """Every row of the history as it appears, until the run's score is there or the supervisor, `parent`, is gone."""
     position = 0
     while True:
-        final = (folder / FINAL_FILE).exists()
+        final = (folder / FINAL_FILE).exists() or os.getppid() != parent
         path = folder / history_file
         if path.exists():
             if path.stat().st_size < position:
@@ -78,7 +78,7 @@ def rows(folder: Path, history_file: str) -> Iterator[dict[str, Any]]:
         time.sleep(POLL_SECONDS)
 
 
-def main(folder: Path) -> int:
+def main(folder: Path, parent: int) -> int:
     """Follows one run to its end; returns the exit code."""
     import wandb
 
@@ -97,13 +97,16 @@ def main(folder: Path) -> int:
         resume="allow",
         settings=wandb.Settings(init_timeout=PATIENCE_SECONDS),
     )
-    for row in rows(folder, specification["history"]):
+    for row in rows(folder, specification["history"], parent):
         if row["step"] > tracked["step"]:
             run.log(row, step=row["step"])
             tracked["step"] = row["step"]
             write_json(folder / PROGRESS_FILE, tracked)
-    final: dict[str, Any] = read_json(folder / FINAL_FILE) or {}
-    score = final["score"]
+    final = read_json(folder / FINAL_FILE)
+    if final is None:  # the supervisor was killed
+        run.finish(exit_code=1)
+        return 1
+    score: dict[str, Any] = final["score"]
     run.summary.update({"status": score["status"], **(score["metrics"] or {})})
     if Path(final["file"]).is_file():
         artifact = wandb.Artifact(f"score-{specification['id']}", type="score")
@@ -114,4 +117,4 @@ def main(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))

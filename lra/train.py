@@ -1,4 +1,4 @@
-"""The child that trains: `python -m lra.train <work folder>`. One run, from its configuration to its test accuracy."""
+"""The child that trains: `python -m lra.train <work folder> <parent>`. One run, from configuration to test accuracy."""
 
 import json
 import math
