@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
 from enum import Enum
+from operator import attrgetter
 from typing import Any
 
 from hydra import compose, initialize_config_dir
@@ -161,18 +162,16 @@ def choices(group: str) -> list[str]:
 
 def parse(arguments: Sequence[str]) -> Request:
     """Reads a command line of `key=value`; raises BadInput with the nearest and all valid choices."""
-    picked: dict[str, list[str]] = {}
+    read = [(_parse_override(argument), argument) for argument in arguments]
+    picked = {o.key_or_group: _values(o) for o, _ in read if o.key_or_group in ("model", "task", "preset", "seed")}
     overrides = []
-    for argument in arguments:
-        override = _parse_override(argument)
+    for override, argument in read:
         key = override.key_or_group
-        if key in ("model", "task", "preset", "seed"):
-            picked[key] = _values(override)
-        elif key == "launcher":
+        if key == "launcher":
             overrides += [f"launcher={_known('launcher', name)}" for name in _values(override)]
         elif key.startswith("model.") and "." in picked.get("model", [""])[0]:
             overrides.append("++" + argument.lstrip("+"))  # the keywords of a user's class are not listed in a file
-        else:
+        elif key not in picked:
             overrides.append(argument)
     if not picked.get("model"):
         raise BadInput(
@@ -318,26 +317,37 @@ def _check_types(config: DictConfig, node: str, overrides: Sequence[str]) -> Non
             raise BadInput(f"{key}={value}: {type(default).__name__} is wanted, such as {default}")
 
 
+ENCODER_SIZES = ("dim", "heads", "qkv_dim", "mlp_dim", "layers")
 POSITIVE = {
-    "encoder": ("dim", "heads", "qkv_dim", "mlp_dim", "layers"),
-    "train": ("steps", "batch_size", "learning_rate", "evaluate_every"),
+    "encoder": ENCODER_SIZES,
+    "speed.encoder": ENCODER_SIZES,
+    "train": ("steps", "batch_size", "learning_rate", "evaluate_every", "clip_norm", "minutes"),
     "speed": ("batch_size", "seconds"),
     "limits": ("train_minutes", "cell_minutes", "attempts"),
 }
+NOT_NEGATIVE = ("warmup_steps", "weight_decay")
+FOLDERS = ("results", "work_dir", "cache_dir", "data_dir")
 
 
 def _check_ranges(config: BenchConfig) -> None:
     for group, keys in POSITIVE.items():
         for key in keys:
-            value = getattr(getattr(config, group), key)
-            if not value > 0:
+            value = getattr(attrgetter(group)(config), key)
+            if value is not None and not value > 0:
                 raise BadInput(f"{group}.{key}={value}: must be above 0")
-    for key in ("dropout", "attention_dropout"):
-        value = getattr(config.encoder, key)
-        if not 0 <= value < 1:
-            raise BadInput(f"encoder.{key}={value}: must be at least 0 and below 1")
+    for key in NOT_NEGATIVE:
+        value = getattr(config.train, key)
+        if not value >= 0:
+            raise BadInput(f"train.{key}={value}: must be at least 0")
+    for key in FOLDERS:
+        if not getattr(config, key):
+            raise BadInput(f"{key}= names no folder")
     if not config.speed.lengths or min(config.speed.lengths) < 1:
         raise BadInput(f"speed.lengths={config.speed.lengths}: give at least one length, each above 0")
     for name, encoder in (("encoder", config.encoder), ("speed.encoder", config.speed.encoder)):
+        for key in ("dropout", "attention_dropout"):
+            value = getattr(encoder, key)
+            if not 0 <= value < 1:
+                raise BadInput(f"{name}.{key}={value}: must be at least 0 and below 1")
         if encoder.qkv_dim % encoder.heads:
             raise BadInput(f"{name}.qkv_dim={encoder.qkv_dim} is not a multiple of {name}.heads={encoder.heads}")
