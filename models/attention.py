@@ -1,17 +1,33 @@
-"""The pieces that attention variants share: masked softmax, dense attention, blocks, and one softmax over several parts.
+"""The pieces that attention variants share: masked softmax, one softmax over several parts, dense attention, blocks.
 
 Shape key: B batch, L length, H heads, K head dim, N blocks, S block size, J keys that a block of queries sees.
 Masks are boolean, True = real token or allowed pair. A query with nothing to attend to yields exactly 0.
 """
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-Drop = Callable[[Array], Array]
+Tree = TypeVar("Tree")
+
+
+class Drop(NamedTuple):
+    """Dropout of attention weights in training: `drop(weights)`."""
+
+    rate: float
+    key: Array
+
+    def __call__(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
+        kept = jax.random.bernoulli(self.key, 1 - self.rate, weights.shape)
+        return jnp.where(kept, weights / (1 - self.rate), 0)
+
+    def at(self, number: int | Int[Array, ""]) -> "Drop":
+        """Other draws, for the block, part or head group of this number."""
+        return Drop(self.rate, jax.random.fold_in(self.key, number))
 
 
 def require_boolean(mask: Array | None) -> None:
@@ -39,6 +55,71 @@ def masked_softmax(logits: Float[Array, "... J"], allowed: Bool[Array, "... J"] 
     return (weights / jnp.where(total == 0, 1, total)).astype(logits.dtype)
 
 
+class Sums(NamedTuple):
+    """A softmax not yet normalised: exp(logits - peak) summed over keys, alone and times the values."""
+
+    peak: Float[Array, "*N S H 1"]
+    total: Float[Array, "*N S H 1"]
+    values: Float[Array, "*N S H V"]
+
+
+def softmax_sums(
+    q: Float[Array, "*N S H K"],
+    k: Float[Array, "*N J H K"],
+    v: Float[Array, "*N J H V"],
+    allowed: Bool[Array, "*N #H #S J"] | None = None,
+    *,
+    bias: Float[Array, "*N #H #S J"] | None = None,
+    scale: float | None = None,
+    drop: Drop | None = None,
+) -> Sums:
+    """The sums of softmax(scale Q K^T + bias) V over allowed pairs, in float32 or wider; scale is 1/sqrt(K) by default.
+
+    Dividing after the product with V instead of before saves two passes over the weights.
+    """
+    wide = jnp.promote_types(q.dtype, jnp.float32)
+    q, k, v = (jnp.swapaxes(x, -3, -2) for x in (q, k, v))  # a head's rows side by side: faster than einsum's own order
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    logits = jnp.einsum("...sk,...jk->...sj", q * scale, k, preferred_element_type=wide)
+    if bias is not None:
+        logits = logits + bias
+    if allowed is not None:
+        logits = jnp.where(allowed, logits, -jnp.inf)
+    # The peak cancels out of every quotient of the sums, so it needs no gradient.
+    peak = jax.lax.stop_gradient(jnp.maximum(logits.max(-1, keepdims=True), jnp.finfo(wide).min))
+    weights = jnp.exp(logits - peak)
+    total = weights.sum(-1, keepdims=True)
+    weights = (drop(weights) if drop else weights).astype(v.dtype)
+    values = jnp.einsum("...sj,...jv->...sv", weights, v, preferred_element_type=wide)
+    return Sums(*(jnp.swapaxes(x, -3, -2) for x in (peak, total, values)))
+
+
+def _merged(a: Sums, b: Sums) -> Sums:
+    peak = jnp.maximum(a.peak, b.peak)
+    share_a, share_b = jnp.exp(a.peak - peak), jnp.exp(b.peak - peak)
+    return Sums(peak, share_a * a.total + share_b * b.total, share_a * a.values + share_b * b.values)
+
+
+def joined(parts: Sequence[Sums]) -> Float[Array, "*N S H V"]:
+    """One softmax over several parts; exactly 0 where no part has a key. A pair allowed in two parts counts twice."""
+    _, total, values = reduce(_merged, parts)
+    return values / jnp.where(total == 0, 1, total)
+
+
+Part = tuple[Float[Array, "*N J H K"], Float[Array, "*N J H V"], Bool[Array, "*N #H #S J"]]
+
+
+def union_attention(
+    q: Float[Array, "*N S H K"], parts: Sequence[Part], drop: Drop | None = None
+) -> Float[Array, "*N S H V"]:
+    """A block of queries attends to several lists of keys, (keys, values, allowed pairs), in one softmax.
+
+    Whoever names the parts takes care that no pair is allowed in two of them.
+    """
+    sums = [softmax_sums(q, *part, drop=drop and drop.at(number)) for number, part in enumerate(parts)]
+    return joined(sums).astype(parts[0][1].dtype)
+
+
 def dense_attention(
     q: Float[Array, "B L H K"],
     k: Float[Array, "B M H K"],
@@ -55,21 +136,20 @@ def dense_attention(
     Vaswani et al. 2017, equation 1, https://arxiv.org/abs/1706.03762
     """
     require_boolean(mask)
-    logits = jnp.einsum("blhk,bmhk->bhlm", q * (q.shape[-1] ** -0.5 if scale is None else scale), k)
-    if bias is not None:
-        logits = logits + bias
     allowed = pairs
     if mask is not None:
         allowed = mask[:, None, None, :] if pairs is None else pairs & mask[:, None, None, :]
-    weights = masked_softmax(logits, allowed)
-    return jnp.einsum("bhlm,bmhv->blhv", drop(weights) if drop else weights, v)
+    return joined([softmax_sums(q, k, v, allowed, bias=bias, scale=scale, drop=drop)]).astype(v.dtype)
+
+
+def pad_length(x: Shaped[Array, "B L *rest"], before: int, after: int) -> Shaped[Array, "B M *rest"]:
+    """Adds positions of zeros (False in a mask) before and after the sequence."""
+    return jnp.pad(x, [(0, 0), (before, after)] + [(0, 0)] * (x.ndim - 2))
 
 
 def to_blocks(x: Shaped[Array, "B L *rest"], size: int) -> Shaped[Array, "B N S *rest"]:
     """Cuts the length into contiguous blocks of `size`, the last one filled up with zeros (False in a mask)."""
-    missing = -x.shape[1] % size
-    padded = jnp.pad(x, [(0, 0), (0, missing)] + [(0, 0)] * (x.ndim - 2))
-    return padded.reshape(x.shape[0], -1, size, *x.shape[2:])
+    return pad_length(x, 0, -x.shape[1] % size).reshape(x.shape[0], -1, size, *x.shape[2:])
 
 
 def from_blocks(x: Shaped[Array, "B N S *rest"], length: int) -> Shaped[Array, "B L *rest"]:
@@ -77,31 +157,19 @@ def from_blocks(x: Shaped[Array, "B N S *rest"], length: int) -> Shaped[Array, "
     return x.reshape(x.shape[0], -1, *x.shape[3:])[:, :length]
 
 
-def with_neighbours(blocks: Shaped[Array, "B N S *rest"], back: int, forward: int) -> Shaped[Array, "B N J *rest"]:
-    """For every block, itself with `back` blocks before and `forward` after, zeros beyond the ends."""
-    count = blocks.shape[1]
-    padded = jnp.pad(blocks, [(0, 0), (back, forward)] + [(0, 0)] * (blocks.ndim - 2))
-    return jnp.concatenate([padded[:, i : i + count] for i in range(back + forward + 1)], axis=2)
+def block(x: Shaped[Array, "B L *rest"], start: int | Int[Array, ""], size: int) -> Shaped[Array, "B S *rest"]:
+    """The `size` positions from `start` on; they must exist, for a slice beyond the end is moved back."""
+    return jax.lax.dynamic_slice_in_dim(x, start, size, axis=1)
 
 
-Part = tuple[Float[Array, "B *N J H K"], Float[Array, "B *N J H V"], Bool[Array, "#B #N #H #S J"]]
+def by_blocks(compute: Callable[[Int[Array, ""]], Tree], count: int) -> Tree:
+    """Stacks compute(0) .. compute(count - 1), each with the batch in front, along a new axis 1: [B, N, ...].
 
-
-def union_attention(
-    q: Float[Array, "B N S H K"], parts: Sequence[Part], drop: Drop | None = None
-) -> Float[Array, "B N S H V"]:
-    """Blocks of queries attend to several lists of keys in one softmax.
-
-    A part is (keys, values, allowed pairs); keys are [B, N, J, H, K], or [B, J, H, K] when all blocks share them.
-    Whoever names the parts takes care that no pair is allowed in two of them.
+    What a block computes is computed again in the backward pass instead of being kept, so that only one block's weights
+    are in memory; they stay in a core's cache, which saves more time than the second computation costs. An accelerator
+    computes all blocks side by side.
     """
-    q = q * q.shape[-1] ** -0.5
-    logits = [jnp.einsum(f"bnshk,b{'n' * (k.ndim - 4)}jhk->bnhsj", q, k) for k, _, _ in parts]
-    allowed = [jnp.broadcast_to(pairs, part.shape) for part, (_, _, pairs) in zip(logits, parts, strict=True)]
-    weights = masked_softmax(jnp.concatenate(logits, -1), jnp.concatenate(allowed, -1))
-    weights = drop(weights) if drop else weights
-    ends = np.cumsum([part.shape[-1] for part in logits])[:-1]
-    return sum(
-        jnp.einsum(f"bnhsj,b{'n' * (v.ndim - 4)}jhv->bnshv", piece, v)
-        for piece, (_, v, _) in zip(jnp.split(weights, ends, axis=-1), parts, strict=True)
-    )
+    compute = jax.checkpoint(compute, prevent_cse=False)
+    numbers = jnp.arange(count)
+    stacked = jax.lax.map(compute, numbers) if jax.default_backend() == "cpu" else jax.vmap(compute)(numbers)
+    return jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), stacked)

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float
+
+from models.attention import Drop
 
 
 @dataclass(frozen=True)
@@ -99,14 +100,27 @@ class AttentionMixer(Mixer):
     The key projection has no bias, because softmax ignores it; the others do without one too.
     """
 
+    projected: ClassVar[tuple[str, ...]] = ("query", "key", "value")
     drops_weights: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
+    query: nnx.Linear
+    key: nnx.Linear
+    value: nnx.Linear
 
     def __init__(self, sizes: Sizes, *, rngs: nnx.Rngs) -> None:
         self.heads, self.head_dim = sizes.heads, sizes.head_dim
         self.dropout_rate = sizes.attention_dropout if self.drops_weights else 0.0
-        self.query, self.key, self.value = (projection(sizes.dim, sizes.qkv_dim, sizes, rngs) for _ in range(3))
+        for name in self.projected:
+            setattr(self, name, projection(sizes.dim, sizes.qkv_dim, sizes, rngs))
         self.out = projection(sizes.qkv_dim, sizes.dim, sizes, rngs)
+
+    def inputs(self, x: Float[Array, "B L D"]) -> tuple[Float[Array, "B L H K"], ...]:
+        """What `attend` is given of the sequence: its projections, cut into heads."""
+        return tuple(split_heads(getattr(self, name)(x), self.heads) for name in self.projected)
+
+    def weight_dropout(self, rngs: nnx.Rngs | None) -> Drop | None:
+        """Dropout of attention weights in training, None in evaluation or at rate 0."""
+        return Drop(self.dropout_rate, rngs.dropout()) if rngs is not None and self.dropout_rate else None
 
     def attend(
         self,
@@ -114,7 +128,7 @@ class AttentionMixer(Mixer):
         k: Float[Array, "B L H K"],
         v: Float[Array, "B L H K"],
         mask: Bool[Array, "B L"] | None,
-        drop: "WeightDropout | None",
+        drop: Drop | None,
     ) -> Float[Array, "B L H K"]:
         """The variant's maths; `drop` is applied to attention weights when it is not None."""
         raise NotImplementedError
@@ -122,20 +136,7 @@ class AttentionMixer(Mixer):
     def __call__(
         self, x: Float[Array, "B L D"], mask: Bool[Array, "B L"] | None, *, rngs: nnx.Rngs | None = None
     ) -> Float[Array, "B L D"]:
-        q, k, v = (split_heads(project(x), self.heads) for project in (self.query, self.key, self.value))
-        drop = WeightDropout(self.dropout_rate, rngs.dropout()) if rngs is not None and self.dropout_rate else None
-        return self.out(merge_heads(self.attend(q, k, v, mask, drop)))
-
-
-class WeightDropout(NamedTuple):
-    """Dropout of attention weights in training: `drop(weights)`."""
-
-    rate: float
-    key: Array
-
-    def __call__(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
-        kept = jax.random.bernoulli(self.key, 1 - self.rate, weights.shape)
-        return jnp.where(kept, weights / (1 - self.rate), 0)
+        return self.out(merge_heads(self.attend(*self.inputs(x), mask, self.weight_dropout(rngs))))
 
 
 class Layer(nnx.Module, Facts):

@@ -8,13 +8,15 @@ from jaxtyping import Array, Bool, Float, Int
 
 from models.attention import (
     Drop,
+    block,
+    by_blocks,
     dense_attention,
     from_blocks,
+    pad_length,
     real_lengths,
     require_boolean,
     to_blocks,
     union_attention,
-    with_neighbours,
 )
 from models.mixer import AttentionMixer, Drawn, Growth, Sizes
 
@@ -32,8 +34,8 @@ def place_random_blocks(draws: Float[Array, "H N R"], last: Int[Array, "B"]) -> 
     pick = jnp.floor((ranges + draws[None]) * free / draws.shape[2]).astype(jnp.int32)
     pick = jnp.minimum(pick, free - 1)
     repeated = (pick == jnp.roll(pick, 1, axis=-1)) & (ranges > 0)
-    block = jnp.where(pick < before, pick + 1, pick - before + rows + 2)
-    return jnp.where((free > 0) & ~repeated, block, -1)
+    number = jnp.where(pick < before, pick + 1, pick - before + rows + 2)
+    return jnp.where((free > 0) & ~repeated, number, -1)
 
 
 def bigbird_attention(
@@ -54,45 +56,52 @@ def bigbird_attention(
     require_boolean(mask)
     batch, length = q.shape[:2]
     real = jnp.ones((batch, length), bool) if mask is None else mask
-    queries, keys, values, real_blocks = (to_blocks(x, block_size) for x in (q, k, v, real))
-    count = queries.shape[1]
-    row = jnp.arange(count)[None, :]
-    last = jnp.maximum(-(-real_lengths(mask, batch, length) // block_size) - 1, 0)
-    at_last = (row == last[:, None])[..., None, None, None]
+    size, last = block_size, last_blocks(mask, batch, length, block_size)
+    blocks = [to_blocks(x, size) for x in (k, v, real)]
+    queries, count = to_blocks(q, size), blocks[0].shape[1]
+    around = [pad_length(x, size, size + count * size - length) for x in (k, v, real)]
+    first_keys, first_values, first_real = (x[:, 0] for x in blocks)
+    at_number = jax.vmap(lambda example, number: example[number])
+    last_keys, last_values, last_real = (at_number(x, last) for x in blocks)
 
-    # Each part: keys, values, which pairs are allowed. What an earlier part holds is taken out of the later ones.
-    take_last = jax.vmap(lambda blocks, index: blocks[index])
-    window = [with_neighbours(x, 1, 1) for x in (keys, values, real_blocks)]
-    beyond_first, before_last = row > 1, row < last[:, None] - 1
-    chosen = jnp.broadcast_to(random_blocks, (batch, *random_blocks.shape[1:]))
-    distinct = (chosen > 0) & (chosen < last[:, None, None, None]) & (abs(chosen - row[:, None, :, None]) > 1)
-    distinct &= ~_named_before(chosen)
-    index = jnp.where(distinct, chosen, 0)
-    random = [_take_blocks(x, index) for x in (keys, values)]
-    random_real = jax.vmap(lambda blocks, at: blocks[at])(real_blocks, index) & distinct[..., None]  # [B, H, N, R, S]
-    parts = [
-        (window[0], window[1], window[2][:, :, None, None, :]),
-        (keys[:, 0], values[:, 0], (real_blocks[:, :1] & beyond_first[..., None])[:, :, None, None, :]),
-        (
-            take_last(keys, last),
-            take_last(values, last),
-            (take_last(real_blocks, last)[:, None] & before_last[..., None])[:, :, None, None, :],
-        ),
-        (*random, jnp.moveaxis(random_real, 1, 2).reshape(batch, count, q.shape[2], 1, -1)),
-    ]
-    out = union_attention(queries, parts, drop)
+    # A random block that is also in the window, global or named before counts once.
+    row = jnp.arange(count)[None, None, :, None]
+    distinct = (random_blocks > 0) & (random_blocks < last[:, None, None, None]) & (abs(random_blocks - row) > 1)
+    distinct &= ~_named_before(random_blocks)
+    chosen = jnp.where(distinct, random_blocks, 0)
+    random_keys, random_values = (_take_blocks(x, chosen) for x in blocks[:2])
+    random_real = at_number(blocks[2], chosen) & distinct[..., None]  # [B, H, N, R, S]
+    random_real = jnp.moveaxis(random_real, 1, 2).reshape(batch, count, q.shape[2], 1, -1)
 
-    ends = jnp.concatenate([queries[:, 0], take_last(queries, last)], axis=1)
+    def attend(i: Array) -> Array:
+        keys, values, reals = (block(x, i * size, 3 * size) for x in around)
+        parts = [
+            (keys, values, reals[:, None, None]),
+            (first_keys, first_values, (first_real & (i > 1))[:, None, None]),
+            (last_keys, last_values, (last_real & (i < last - 1)[:, None])[:, None, None]),
+            (random_keys[:, i], random_values[:, i], random_real[:, i]),
+        ]
+        return union_attention(queries[:, i], parts, drop and drop.at(i))
+
+    out = by_blocks(attend, count)
+    ends = jnp.concatenate([queries[:, 0], at_number(queries, last)], axis=1)
     first_out, last_out = jnp.split(dense_attention(ends, k, v, real, drop=drop), 2, axis=1)
+    at_last = (jnp.arange(count)[None, :] == last[:, None])[..., None, None, None]
     out = jnp.where(at_last, last_out[:, None], out.at[:, 0].set(first_out))
     return from_blocks(out, length)
 
 
+def last_blocks(mask: Bool[Array, "B L"] | None, batch: int, length: int, block_size: int) -> Int[Array, "B"]:
+    """Number of the last block with a real token, of each example."""
+    return jnp.maximum(-(-real_lengths(mask, batch, length) // block_size) - 1, 0)
+
+
 def _take_blocks(blocks: Float[Array, "B N S H K"], index: Int[Array, "B H N R"]) -> Float[Array, "B N J H K"]:
     """For every head its own list of blocks: J = R * S keys for each block of queries."""
-    per_head = jax.vmap(lambda one, at: one[at], in_axes=(2, 0), out_axes=3)  # [N, S, K] and [N, R] to [N, R, S, H, K]
-    taken = jax.vmap(per_head)(blocks, index)
-    return taken.reshape(*taken.shape[:2], -1, *taken.shape[-2:])
+    take = jax.vmap(jax.vmap(lambda one, at: one[at]))  # [N, S, K] and [N, R] to [N, R, S, K]
+    taken = take(jnp.moveaxis(blocks, 3, 1), index)
+    batch, heads, count, _, _, width = taken.shape
+    return jnp.moveaxis(taken.reshape(batch, heads, count, -1, width), 1, 3)
 
 
 def _named_before(chosen: Int[Array, "B H N R"]) -> Bool[Array, "B H N R"]:
@@ -131,6 +140,6 @@ class BigBird(AttentionMixer):
 
     def attend(self, q, k, v, mask, drop):
         batch, length = q.shape[:2]
-        last = jnp.maximum(-(-real_lengths(mask, batch, length) // self.block_size) - 1, 0)
+        last = last_blocks(mask, batch, length, self.block_size)
         chosen = self.random_blocks(last, -(-length // self.block_size))
         return bigbird_attention(q, k, v, mask, chosen, block_size=self.block_size, drop=drop)

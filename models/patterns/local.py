@@ -5,36 +5,75 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Array, Bool, Float
 
-from models.attention import Drop, from_blocks, require_boolean, to_blocks, union_attention, with_neighbours
+from models.attention import (
+    Drop,
+    Sums,
+    block,
+    by_blocks,
+    from_blocks,
+    joined,
+    pad_length,
+    require_boolean,
+    softmax_sums,
+)
 from models.mixer import AttentionMixer, Growth, Sizes
 
 
-def local_attention(
+def local_sums(
     q: Float[Array, "B L H K"],
     k: Float[Array, "B L H K"],
-    v: Float[Array, "B L H K"],
+    v: Float[Array, "B L H V"],
     mask: Bool[Array, "B L"] | None = None,
     *,
     block_size: int,
     neighbours: int = 1,
     window: int | None = None,
+    causal: bool = False,
     drop: Drop | None = None,
-) -> Float[Array, "B L H K"]:
-    """Attention of contiguous blocks to themselves and `neighbours` blocks on each side, cut to abs(i - j) <= window.
-
-    Parmar et al. 2018, https://arxiv.org/abs/1802.05751; with `window` given (at most `block_size * neighbours`) the
-    sliding window of Luong et al. 2015, https://arxiv.org/abs/1508.04025
-    """
+) -> Sums:
+    """`local_attention` before it is normalised, for variants in which the window is one part of a union."""
     require_boolean(mask)
     batch, length = q.shape[:2]
+    block_size = min(block_size, length)
+    count = -(-length // block_size)
+    back = min(neighbours * block_size if window is None else window, length - 1)
+    forward = 0 if causal else back
+    seen = block_size + back + forward  # block i sees the positions from i * block_size - back on, this many
+    end = count * block_size - length
     real = jnp.ones((batch, length), bool) if mask is None else mask
-    around = [with_neighbours(to_blocks(x, block_size), neighbours, neighbours) for x in (k, v, real)]
-    keys, values, allowed = around[0], around[1], around[2][:, :, None, None, :]
-    if window is not None:
-        query = np.arange(block_size)[:, None]
-        key = np.arange(-neighbours * block_size, (neighbours + 1) * block_size)
-        allowed = allowed & jnp.asarray(abs(query - key) <= window)[None, None, None]
-    return from_blocks(union_attention(to_blocks(q, block_size), [(keys, values, allowed)], drop), length)
+    queries, (keys, values, reals) = pad_length(q, 0, end), (pad_length(x, back, end + forward) for x in (k, v, real))
+    ahead = np.arange(seen) - back - np.arange(block_size)[:, None]  # j - i
+    near = jnp.asarray((ahead <= (0 if causal else seen)) & (abs(ahead) <= (seen if window is None else window)))
+
+    def attend(i: Array) -> Sums:
+        own = block(queries, i * block_size, block_size)
+        key, value, real = (block(x, i * block_size, seen) for x in (keys, values, reals))
+        return softmax_sums(own, key, value, real[:, None, None] & near[None, None], drop=drop and drop.at(i))
+
+    return Sums(*(from_blocks(x, length) for x in by_blocks(attend, count)))
+
+
+def local_attention(
+    q: Float[Array, "B L H K"],
+    k: Float[Array, "B L H K"],
+    v: Float[Array, "B L H V"],
+    mask: Bool[Array, "B L"] | None = None,
+    *,
+    block_size: int,
+    neighbours: int = 1,
+    window: int | None = None,
+    causal: bool = False,
+    drop: Drop | None = None,
+) -> Float[Array, "B L H V"]:
+    """Attention of contiguous blocks to themselves and to `neighbours` blocks on each side.
+
+    Parmar et al. 2018, https://arxiv.org/abs/1802.05751. With `window` given, all pairs with abs(i - j) <= window
+    instead, and `block_size` changes the speed alone: Luong et al. 2015, https://arxiv.org/abs/1508.04025
+    """
+    sums = local_sums(
+        q, k, v, mask, block_size=block_size, neighbours=neighbours, window=window, causal=causal, drop=drop
+    )
+    return joined([sums]).astype(v.dtype)
 
 
 class Local(AttentionMixer):
@@ -61,4 +100,4 @@ class Local(AttentionMixer):
     def attend(self, q, k, v, mask, drop):
         if self.blocks:
             return local_attention(q, k, v, mask, block_size=self.window, neighbours=self.neighbours, drop=drop)
-        return local_attention(q, k, v, mask, block_size=self.window, window=self.window, drop=drop)
+        return local_attention(q, k, v, mask, block_size=64, window=self.window, drop=drop)
