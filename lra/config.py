@@ -1,7 +1,9 @@
 """The typed schema of a run, and how overrides become one configuration or one clear message. jax is not imported."""
 
 import dataclasses
+import functools
 import itertools
+import re
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from operator import attrgetter
@@ -49,6 +51,13 @@ class Precision(Enum):
     bfloat16 = "bfloat16"
 
 
+class Mode(Enum):
+    """What a speed cell times: a training step, or the prediction of a batch."""
+
+    train = "train"
+    inference = "inference"
+
+
 class Tracking(Enum):
     """Weights & Biases: not at all, into local files, or to the server. `auto` is online with a key, else offline."""
 
@@ -94,6 +103,7 @@ class SpeedConfig:
     """The work on which every variant is timed: byte-level text classification at several lengths."""
 
     lengths: list[int] = MISSING
+    modes: list[Mode] = dataclasses.field(default_factory=lambda: [Mode.train, Mode.inference])
     batch_size: int = MISSING
     seconds: float = MISSING
     precision: Precision = Precision.float32
@@ -232,11 +242,19 @@ def _compose(overrides: Sequence[str]) -> DictConfig:
             raise BadInput(_plain(error)) from None
 
 
+@functools.lru_cache(maxsize=8)
+def _defaults(*names: str) -> DictConfig:
+    """What variant, task, preset and seed alone make; to read, not to change."""
+    return _compose(names)
+
+
 def _plain(error: Exception) -> str:
     """The useful line of a configuration error."""
     cause = error.__cause__ or error
     key = getattr(cause, "full_key", None)
     text = str(cause).splitlines()[0]
+    if found := re.fullmatch(r"Invalid value '(.*)', expected one of \[(.*)\]", text):
+        return str(unknown(f"value of {key}", found[1], found[2].split(", ")))
     return f"{key}: {text}" if key and key not in text else text
 
 
@@ -282,7 +300,7 @@ def _representatives(request: Request) -> Iterable[list[str]]:
 
 def _check_keys(request: Request) -> None:
     """Refuses keys that the configuration does not have, also behind + and ++."""
-    base = _compose(request.runs()[0][:4])
+    base = _defaults(*request.runs()[0][:4])
     for argument in request.overrides:
         override = _parse_override(argument)
         path = override.key_or_group.split(".")
@@ -308,7 +326,7 @@ def _check_types(config: DictConfig, node: str, overrides: Sequence[str]) -> Non
     changed = [text for text in overrides[4:] if text.lstrip("+").startswith(f"{node}.")]
     if not changed:
         return
-    defaults = _compose(overrides[:4])
+    defaults = _defaults(*overrides[:4])
     for text in changed:
         key = _parse_override(text).key_or_group
         default, value = OmegaConf.select(defaults, key), OmegaConf.select(config, key)

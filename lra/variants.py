@@ -110,6 +110,9 @@ def _source(target: str) -> ast.Module:
         raise BadInput(f"variant {target!r}: there is no module {module!r} on the path (give package.module.Class)")
     tree = ast.parse(Path(found.origin).read_text(), found.origin)
     classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
-    if name not in classes and not any(isinstance(node, ast.ImportFrom | ast.Import) for node in tree.body):
+    imported = [
+        alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    ]
+    if name not in classes + imported and "*" not in imported:
         raise unknown(f"class in {module}", name, classes)
     return tree
