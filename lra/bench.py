@@ -9,10 +9,11 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from lra.cells import measure_speed
 from lra.child import STOP_SIGNALS
 from lra.config import Request, compose_run, parse
 from lra.errors import BadInput
-from lra.runs import Run, measure_speed, train_and_test
+from lra.runs import Run, train_and_test
 from lra.summary import print_summary
 from lra.supervise import Supervisor
 from lra.variants import variant_names
@@ -55,9 +56,8 @@ def plan_runs(request: Request) -> list[Run]:
 def execute(runs: Sequence[Run], supervisor: Supervisor) -> int:
     """Makes every run and measures every variant once; one failure stops nothing else. Returns the exit code."""
     statuses = [train_and_test(run, supervisor) for run in runs if not supervisor.interrupted]
-    for run in {run.speed_file: run for run in runs}.values():
-        if not supervisor.interrupted:
-            statuses += measure_speed(run, supervisor)
+    if not supervisor.interrupted:
+        statuses += measure_speed(runs, supervisor)
     if supervisor.interrupted:
         return _end(75, "interrupted; the same command goes on from here")
     print_summary(runs)

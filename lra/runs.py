@@ -3,7 +3,6 @@
 import json
 import shutil
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,8 +18,6 @@ from lra.supervise import Outcome, Supervisor
 from lra.track import Tracker
 from tasks.task import Task
 
-MODES = ("train", "inference")
-
 
 @dataclass(frozen=True)
 class Run:
@@ -32,12 +29,14 @@ class Run:
         label: folder name in the results: the variant, with `@<hash8>` after it when the command line changes what the
             run computes.
         config: the resolved configuration.
+        overrides: what it was composed from; the first four name variant, task, preset and seed.
     """
 
     variant: str
     task_name: str
     label: str
     config: BenchConfig
+    overrides: tuple[str, ...]
 
     @classmethod
     def of(cls, overrides: Sequence[str], config: BenchConfig) -> "Run":
@@ -48,7 +47,7 @@ class Run:
             for each in (config, compose_run(overrides[:4]))
         )
         label = variant if changed == plain else f"{variant}@{record.config_hash(changed)[:8]}"
-        return cls(variant, task, label, config)
+        return cls(variant, task, label, config, tuple(overrides))
 
     @property
     def title(self) -> str:
@@ -186,71 +185,6 @@ def score(run: Run, outcome: Outcome, result: dict[str, Any], started: datetime,
         "finished": finished.isoformat(timespec="seconds"),
         "wall_seconds": (finished - started).total_seconds(),
         "attempts": attempts,
-    }
-
-
-def measure_speed(run: Run, supervisor: Supervisor) -> list[str]:
-    """Measures the cells of a variant that are not measured yet, each in a child; returns the statuses of all."""
-    path = run.speed_file
-    folder = run.work_folder.parents[1] / "speed"
-    identity_of_cells = {"model": run.config.model, "speed": dump(run.config)["speed"]}
-    cells_hash = record.config_hash(identity_of_cells | {"version": variants.version(run.target)})
-    statuses = []
-    with Lease(folder, say, supervisor.abandon, stopped=lambda: supervisor.interrupted) as lease:
-        if not lease.held:
-            return ["interrupted"]
-        found = record.read_json(path)
-        keep = found is not None and found.get("config_hash") == cells_hash and not run.config.force
-        cells = {(cell["mode"], cell["length"]): cell for cell in found["cells"]} if found and keep else {}
-        for mode in MODES:
-            for length in run.config.speed.lengths:
-                if cells.get((mode, length), {}).get("status") != "complete":
-                    cell = measure_cell(run, supervisor, lease, folder / f"{mode}-{length}", mode, length)
-                    if cell["status"] == "interrupted" or not lease.held:
-                        return ["interrupted"]
-                    cells[mode, length] = cell
-                    record.write_json(path, speed(run, cells_hash, list(cells.values())))
-                statuses.append(cells[mode, length]["status"])
-    return statuses
-
-
-def measure_cell(
-    run: Run, supervisor: Supervisor, lease: Lease, folder: Path, mode: str, length: int
-) -> dict[str, Any]:
-    """One cell, whatever becomes of its child."""
-    prepare(folder, {"config": dump(run.config), "mode": mode, "length": length})
-    began = time.monotonic()
-    minutes = run.config.limits.cell_minutes
-    outcome = supervisor.run_child("lra.speed", folder, minutes=minutes, started=lease.include)
-    measured = record.read_json(folder / child.RESULT_FILE) or {}
-    what = f"{measured['sequences_per_second']:.1f} sequences/s" if measured else f"{outcome.status}: {outcome.error}"
-    say(f"{run.label}: speed of {mode} at length {length:,}: {what} ({time.monotonic() - began:.0f} s)")
-    return {
-        "mode": mode,
-        "length": length,
-        "batch_size": run.config.speed.batch_size,
-        "precision": run.config.speed.precision.value,
-        "status": outcome.status,
-        "error": outcome.error,
-        "drift": None,
-        **measured,
-    }
-
-
-def speed(run: Run, cells_hash: str, cells: list[dict[str, Any]]) -> dict[str, Any]:
-    """The content of a speed file."""
-    return {
-        "schema_version": record.SCHEMA_VERSION,
-        "variant": run.variant,
-        "label": run.label,
-        "family": variants.family(run.target),
-        "preset": run.config.preset,
-        "config": {"model": run.config.model, "speed": dump(run.config)["speed"]},
-        "config_hash": cells_hash,
-        "hardware": hardware.describe(),
-        "software": record.software(),
-        "git_commit": record.git_commit(),
-        "cells": cells,
     }
 
 

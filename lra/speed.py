@@ -8,7 +8,7 @@ https://arxiv.org/abs/2011.04006). A process of its own, so that peak memory is 
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,10 @@ from lra.step import TrainState, make_predict, make_train_step, split_model
 from tasks.task import Batch
 
 VOCAB_SIZE, NUM_CLASSES = 257, 2  # bytes and padding; positive or negative
-WARM_UP, FEWEST = 1, 3  # runs before and at least during the measurement
+WARM_UP, FEWEST = 1, 4  # runs before and at least during the measurement
+STABLE = 0.02  # the medians of the even and the odd repetitions differ by no more than this share
+PATIENCE = 4.0  # times `speed.seconds`, after which a restless machine is taken as it is
+PEAK_SIZE = 2048  # of the square matrices whose product shows what the device can do
 
 
 class Cell(NamedTuple):
@@ -37,6 +40,11 @@ class Cell(NamedTuple):
     arguments: tuple[Any, ...]
     flops: float
     compile_seconds: float
+
+    @property
+    def argument_bytes(self) -> int:
+        """Memory of the arguments: parameters, optimiser, batch."""
+        return sum(leaf.nbytes for leaf in jax.tree.leaves(self.arguments))
 
 
 def compile_cell(config: BenchConfig, mode: str, length: int) -> Cell:
@@ -80,24 +88,52 @@ def random_batch(batch_size: int, length: int) -> Batch:
 
 
 def time_steps(run: Callable[[], Any], seconds: float) -> np.ndarray:
-    """Seconds of each repetition, every one waited for, for about `seconds` and at least three times."""
+    """Seconds of each repetition, every one waited for.
+
+    At least four repetitions and `seconds`, then until the median is stable, at most four times `seconds`.
+    """
     for _ in range(WARM_UP):
         jax.block_until_ready(run())
     times: list[float] = []
-    while len(times) < FEWEST or sum(times) < seconds:
+    while len(times) < FEWEST or sum(times) < seconds or (not _stable(times) and sum(times) < PATIENCE * seconds):
         started = time.perf_counter()
         jax.block_until_ready(run())
         times.append(time.perf_counter() - started)
     return np.array(times)
 
 
-def process_peak_bytes() -> int | None:
-    """The process's own high-water mark of resident memory (Linux), None where the system does not tell."""
+def _stable(times: Sequence[float]) -> bool:
+    even, odd = np.median(times[::2]), np.median(times[1::2])
+    return bool(abs(even - odd) <= STABLE * min(even, odd))
+
+
+def resident_bytes() -> tuple[int, int] | None:
+    """Resident memory of this process, now and at its highest (Linux), None where the system does not tell."""
     try:
-        found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+        status = Path("/proc/self/status").read_text()
     except OSError:
         return None
-    return int(found[1]) * 1024 if found else None
+    now, highest = (
+        int(found[1]) * 1024 if (found := re.search(rf"{key}:\s*(\d+) kB", status)) else 0 for key in ("VmRSS", "VmHWM")
+    )
+    return now, highest
+
+
+def forget_highest() -> bool:
+    """Sets the high-water mark of this process back to what it uses now; whether the system allows it."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def matrix_peak(dtype: Any) -> float:
+    """Matrix operations a second that this device reaches in a large square product of type `dtype`."""
+    size = PEAK_SIZE if jax.default_backend() != "cpu" else PEAK_SIZE // 2
+    matrix = jnp.ones((size, size), dtype)
+    product = jax.jit(lambda a: a @ a)
+    return 2 * size**3 / float(time_steps(lambda: product(matrix), 0.1).min())
 
 
 def device_peak_bytes() -> int | None:
@@ -117,7 +153,6 @@ def compiled_bytes(compiled: Any) -> tuple[int | None, int | None]:
 
 def measure(config: BenchConfig, mode: str, length: int) -> dict[str, Any]:
     """One cell of the speed file."""
-    baseline = process_peak_bytes()
     cell = compile_cell(config, mode, length)
     held = list(cell.arguments)
 
@@ -127,10 +162,13 @@ def measure(config: BenchConfig, mode: str, length: int) -> dict[str, Any]:
             held[0] = out[0]  # its buffers were given away to the step
         return out
 
-    times = time_steps(run, config.speed.seconds)
-    median, p10, p90 = (float(np.quantile(times, q)) for q in (0.5, 0.1, 0.9))
     temporary, total = compiled_bytes(cell.compiled)
-    peak = process_peak_bytes()
+    before = resident_bytes() if forget_highest() else None
+    times = time_steps(run, config.speed.seconds)
+    after = resident_bytes()
+    median, p10, p90 = (float(np.quantile(times, q)) for q in (0.5, 0.1, 0.9))
+    device = device_peak_bytes()  # read before the peak of the device is measured, which takes memory of its own
+    peak = matrix_peak(jnp.dtype(config.speed.precision.value))
     return {
         "step_seconds": {"median": median, "p10": p10, "p90": p90},
         "repetitions": len(times),
@@ -138,10 +176,12 @@ def measure(config: BenchConfig, mode: str, length: int) -> dict[str, Any]:
         "sequences_per_second": config.speed.batch_size / median,
         "compile_seconds": cell.compile_seconds,
         "flops_per_step": cell.flops,
+        "share_of_matrix_peak": cell.flops / median / peak,
+        "matrix_peak_flops": peak,
         "peak_bytes": {
-            "device": device_peak_bytes(),
+            "device": device,
             "compiled": total,
-            "process": None if peak is None or baseline is None else peak - baseline,
+            "process": None if before is None or after is None else cell.argument_bytes + after[1] - before[0],
         },
         "temp_bytes": temporary,
         "simulated": variant_class(config.model).simulated,

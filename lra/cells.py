@@ -1,0 +1,181 @@
+"""Speed cells from the supervisor's side: which there are, in what order they run, and how far the machine drifted.
+
+Every cell is measured in a child of its own. Cells of all variants take turns, length by length, so that a machine that
+slows down slows all of them; a reference cell (the Transformer at the shortest length) is measured again and again, and
+what ran while it drifted by more than 15 % is measured once more.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lra import child, hardware, record, variants
+from lra.config import compose_run, dump
+from lra.lease import Lease
+from lra.runs import Run, prepare, say
+from lra.supervise import Supervisor
+
+DRIFT_ALLOWED = 0.15
+REFERENCE_SECONDS = 120.0  # after this long the reference is measured again
+REPEATS = 1  # of cells that ran while the machine drifted
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One variant, mode and length."""
+
+    run: Run
+    mode: str
+    length: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What distinguishes the cells of one speed file."""
+        return self.mode, self.length
+
+    def __str__(self) -> str:
+        return f"{self.run.label}: speed of {self.mode} at length {self.length:,}"
+
+
+def measure_speed(runs: Sequence[Run], supervisor: Supervisor) -> list[str]:
+    """Measures every cell of these variants that is not measured yet; returns the statuses of all of them."""
+    files = {run.speed_file: SpeedFile(run) for run in runs}
+    cells = list(interleaved([file.run for file in files.values()]))
+    todo = [cell for cell in cells if not files[cell.run.speed_file].has(cell)]
+    if todo:
+        session = Session(reference_of(runs[0]), supervisor, files)
+        for _ in range(1 + REPEATS):
+            todo = session.measure(todo)
+    if supervisor.interrupted:
+        return ["interrupted"]
+    return [files[cell.run.speed_file].cells[cell.key]["status"] for cell in cells]
+
+
+def interleaved(runs: Sequence[Run]) -> Iterable[Cell]:
+    """The cells of several variants, mode by mode and length by length, the variants taking turns."""
+    for mode in (mode.value for mode in runs[0].config.speed.modes):
+        for length in runs[0].config.speed.lengths:
+            for run in runs:
+                yield Cell(run, mode, length)
+
+
+def reference_of(run: Run) -> Cell:
+    """The Transformer at the shortest length and first mode of the same work."""
+    overrides = [text for text in run.overrides[4:] if text.startswith("speed.")]
+    names = ["model=transformer", *run.overrides[1:4]]
+    config = compose_run([*names, *overrides])
+    return Cell(Run.of([*names, *overrides], config), config.speed.modes[0].value, min(config.speed.lengths))
+
+
+class SpeedFile:
+    """The speed file of one variant: what it holds already, and what is added."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.path = run, run.speed_file
+        work = {"model": run.config.model, "speed": dump(run.config)["speed"]}
+        self.hash = record.config_hash(work | {"version": variants.version(run.target)})
+        found = record.read_json(self.path)
+        keep = found is not None and found.get("config_hash") == self.hash and not run.config.force
+        cells = found["cells"] if found and keep else []
+        self.cells: dict[tuple[str, int], dict[str, Any]] = {(cell["mode"], cell["length"]): cell for cell in cells}
+
+    def has(self, cell: Cell) -> bool:
+        """Whether a cell is measured."""
+        return self.cells.get(cell.key, {}).get("status") == "complete"
+
+    def add(self, cell: Cell, measured: dict[str, Any]) -> None:
+        """Puts a cell in and writes the file."""
+        self.cells[cell.key] = measured
+        content = {
+            "schema_version": record.SCHEMA_VERSION,
+            "variant": self.run.variant,
+            "label": self.run.label,
+            "family": variants.family(self.run.target),
+            "preset": self.run.config.preset,
+            "config": {"model": self.run.config.model, "speed": dump(self.run.config)["speed"]},
+            "config_hash": self.hash,
+            "hardware": hardware.describe(),
+            "software": record.software(),
+            "git_commit": record.git_commit(),
+            "cells": list(self.cells.values()),
+        }
+        record.write_json(self.path, content)
+
+
+@dataclass
+class Session:
+    """One sitting at one machine: a stretch of cells lies between two measurements of the reference."""
+
+    reference: Cell
+    supervisor: Supervisor
+    files: dict[Path, SpeedFile]
+    first_seconds: float | None = None  # what the reference took at the beginning
+    last_drift: float = 0.0
+    referred: float = field(default=0.0)  # when the reference was last measured
+
+    def measure(self, cells: Sequence[Cell]) -> list[Cell]:
+        """Measures cells in order; returns those that ran while the machine drifted."""
+        stretch: list[Cell] = []
+        drifted: list[Cell] = []
+        for cell in cells:
+            if self.supervisor.interrupted:
+                return []
+            if self.first_seconds is None:
+                self.first_seconds = self._refer()
+            elif time.monotonic() - self.referred > REFERENCE_SECONDS:
+                drifted += self._close(stretch)
+                stretch = []
+            measured = measure_cell(cell, self.supervisor)
+            if measured["status"] == "interrupted":
+                return []
+            self.files[cell.run.speed_file].add(cell, measured)
+            stretch.append(cell)
+        return drifted + (self._close(stretch) if stretch else [])
+
+    def _close(self, stretch: Sequence[Cell]) -> list[Cell]:
+        """Measures the reference again and notes the drift in the cells since; returns those that drifted too far."""
+        seconds, before = self._refer(), self.last_drift
+        if seconds is None or self.first_seconds is None:
+            return []
+        self.last_drift = seconds / self.first_seconds - 1
+        drift = max(before, self.last_drift, key=abs)
+        for cell in stretch:
+            file = self.files[cell.run.speed_file]
+            file.add(cell, file.cells[cell.key] | {"drift": drift})
+        if abs(drift) <= DRIFT_ALLOWED:
+            return []
+        say(f"the machine drifted by {100 * drift:+.0f} % while {len(stretch)} cells were measured")
+        return [cell for cell in stretch if self.files[cell.run.speed_file].has(cell)]
+
+    def _refer(self) -> float | None:
+        measured = measure_cell(self.reference, self.supervisor, quiet=True)
+        self.referred = time.monotonic()
+        return measured["step_seconds"]["median"] if measured["status"] == "complete" else None
+
+
+def measure_cell(cell: Cell, supervisor: Supervisor, *, quiet: bool = False) -> dict[str, Any]:
+    """One cell as the speed file has it, whatever becomes of its child."""
+    config = cell.run.config
+    folder = cell.run.work_folder.parents[1] / "speed" / f"{cell.mode}-{cell.length}"
+    began = time.monotonic()
+    with Lease(folder, say, supervisor.abandon, stopped=lambda: supervisor.interrupted) as lease:
+        prepare(folder, {"config": dump(config), "mode": cell.mode, "length": cell.length})
+        outcome = supervisor.run_child("lra.speed", folder, minutes=config.limits.cell_minutes, started=lease.include)
+        measured = record.read_json(folder / child.RESULT_FILE) or {}
+    if not quiet:
+        what = (
+            f"{measured['sequences_per_second']:.1f} sequences/s" if measured else f"{outcome.status}: {outcome.error}"
+        )
+        say(f"{cell}: {what} ({time.monotonic() - began:.0f} s)")
+    return {
+        "mode": cell.mode,
+        "length": cell.length,
+        "batch_size": config.speed.batch_size,
+        "precision": config.speed.precision.value,
+        "status": outcome.status,
+        "error": outcome.error,
+        "drift": None,
+        **measured,
+    }
