@@ -42,7 +42,7 @@ override = $(if $(2),$(call quote,$(1)=$(2)))
 named_variant = $(filter-out all,$(VARIANT))
 named_task = $(if $(filter file,$(origin TASK)),,$(TASK))
 
-.PHONY: help setup lock bench check plan plot test test-full lint clean .venv .variant
+.PHONY: help setup lock bench profile check plan plot test test-full lint clean .venv .variant
 
 help: ## print this text
 	@echo 'make TARGET [VARIABLE=value ...], for example: make bench VARIANT=bigbird'
@@ -57,6 +57,9 @@ lock: ## resolve requirements/ anew from pyproject.toml (needs uv)
 
 bench: .venv .variant ## train, test, time and measure VARIANT
 	$(python) -m lra.bench $(call overrides,model=VARIANT task=TASK preset=PRESET seed=SEEDS launcher=LAUNCHER results=RESULTS data_dir=DATA_DIR) $(value ARGS)
+
+profile: .venv .variant ## measure speed and memory of VARIANT beside the others, without training
+	$(python) -m lra.profile $(call overrides,model=VARIANT preset=PRESET results=RESULTS) $(value ARGS)
 
 check: .venv .variant ## hold VARIANT to the rules that every variant keeps
 	$(python) -m lra.check $(call overrides,model=VARIANT) $(value ARGS)
