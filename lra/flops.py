@@ -69,5 +69,5 @@ def _fourier(equation: Any) -> float:
     points = math.prod(lengths)
     shape = max((equation.invars[0].aval.shape, equation.outvars[0].aval.shape), key=math.prod)
     transforms = math.prod(shape[: -len(lengths)])
-    real = "RFFT" in str(equation.params["fft_type"])
+    real = equation.params["fft_type"].name in ("RFFT", "IRFFT")
     return transforms * 5 * points * math.log2(max(points, 2)) * (0.5 if real else 1)
