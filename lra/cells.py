@@ -5,6 +5,7 @@ slows down slows all of them; a reference cell (the Transformer at the shortest 
 what ran while it drifted by more than 15 % is measured once more.
 """
 
+import itertools
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -40,15 +41,27 @@ class Cell:
 
 
 def measure_speed(runs: Sequence[Run], supervisor: Supervisor) -> list[str]:
-    """Measures every cell of these variants that is not measured yet; returns the statuses of all of them."""
+    """Measures every cell of these variants that is not measured yet; returns the statuses of all of them.
+
+    One program at a time: two that measure would slow each other down and write the same files.
+    """
+    place = Path(runs[0].config.work_dir).absolute() / "speed"
+    with Lease(place, say, supervisor.abandon, stopped=lambda: supervisor.interrupted) as lease:
+        statuses = []
+        for _, group in itertools.groupby(runs, key=lambda run: run.config.preset):
+            statuses += _measure_preset(list(group), supervisor, lease)
+        return statuses
+
+
+def _measure_preset(runs: Sequence[Run], supervisor: Supervisor, lease: Lease) -> list[str]:
     files = {run.speed_file: SpeedFile(run) for run in runs}
     cells = list(interleaved([file.run for file in files.values()]))
     todo = [cell for cell in cells if not files[cell.run.speed_file].has(cell)]
-    if todo:
-        session = Session(reference_of(runs[0]), supervisor, files)
+    if todo and lease.held:
+        session = Session(reference_of(runs[0]), supervisor, lease, files)
         for _ in range(1 + REPEATS):
             todo = session.measure(todo)
-    if supervisor.interrupted:
+    if supervisor.interrupted or not lease.held:
         return ["interrupted"]
     return [files[cell.run.speed_file].cells[cell.key]["status"] for cell in cells]
 
@@ -110,6 +123,7 @@ class Session:
 
     reference: Cell
     supervisor: Supervisor
+    lease: Lease
     files: dict[Path, SpeedFile]
     first_seconds: float | None = None  # what the reference took at the beginning
     last_drift: float = 0.0
@@ -127,8 +141,8 @@ class Session:
             elif time.monotonic() - self.referred > REFERENCE_SECONDS:
                 drifted += self._close(stretch)
                 stretch = []
-            measured = measure_cell(cell, self.supervisor)
-            if measured["status"] == "interrupted":
+            measured = measure_cell(cell, self.supervisor, self.lease)
+            if measured["status"] == "interrupted" or not self.lease.held:
                 return []
             self.files[cell.run.speed_file].add(cell, measured)
             stretch.append(cell)
@@ -150,20 +164,19 @@ class Session:
         return [cell for cell in stretch if self.files[cell.run.speed_file].has(cell)]
 
     def _refer(self) -> float | None:
-        measured = measure_cell(self.reference, self.supervisor, quiet=True)
+        measured = measure_cell(self.reference, self.supervisor, self.lease, quiet=True)
         self.referred = time.monotonic()
         return measured["step_seconds"]["median"] if measured["status"] == "complete" else None
 
 
-def measure_cell(cell: Cell, supervisor: Supervisor, *, quiet: bool = False) -> dict[str, Any]:
+def measure_cell(cell: Cell, supervisor: Supervisor, lease: Lease, *, quiet: bool = False) -> dict[str, Any]:
     """One cell as the speed file has it, whatever becomes of its child."""
     config = cell.run.config
     folder = cell.run.work_folder.parents[1] / "speed" / f"{cell.mode}-{cell.length}"
     began = time.monotonic()
-    with Lease(folder, say, supervisor.abandon, stopped=lambda: supervisor.interrupted) as lease:
-        prepare(folder, {"config": dump(config), "mode": cell.mode, "length": cell.length})
-        outcome = supervisor.run_child("lra.speed", folder, minutes=config.limits.cell_minutes, started=lease.include)
-        measured = record.read_json(folder / child.RESULT_FILE) or {}
+    prepare(folder, {"config": dump(config), "mode": cell.mode, "length": cell.length})
+    outcome = supervisor.run_child("lra.speed", folder, minutes=config.limits.cell_minutes, started=lease.include)
+    measured = record.read_json(folder / child.RESULT_FILE) or {}
     if not quiet:
         what = (
             f"{measured['sequences_per_second']:.1f} sequences/s" if measured else f"{outcome.status}: {outcome.error}"
