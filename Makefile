@@ -6,8 +6,8 @@ SHELL := bash
 
 ## a variant's name, a class (my_package.my_module.MyMixer), a comma list, or all
 VARIANT ?=
-## a comma list of listops, text, retrieval, image, pathfinder; default: those that exist
-TASK ?= $(subst $(space),$(comma),$(notdir $(basename $(tasks))))
+## a comma list of listops, text, retrieval, image, pathfinder; default: those that PRESET has sizes for
+TASK ?= $(subst $(space),$(comma),$(tasks))
 ## the size of the work: mini, lra, paper
 PRESET ?= mini
 ## a comma list of seeds
@@ -18,7 +18,7 @@ LAUNCHER ?= local
 RESULTS ?=
 ## folder with raw data, only read; default: each task's own source
 DATA_DIR ?=
-## further Hydra overrides (bench, check, plan, plot) or pytest options (test), quoted as for the shell
+## further Hydra overrides (data, bench, check, plan, plot) or pytest options (test), quoted as for the shell
 ARGS ?=
 ## what .venv is made for: auto, cpu, cuda, tpu; auto asks .venv, then the device files
 ACCELERATOR ?= auto
@@ -32,17 +32,20 @@ unexport VARIANT TASK PRESET SEEDS LAUNCHER RESULTS DATA_DIR ARGS ACCELERATOR EX
 
 comma := ,
 space := $() $()
-tasks := $(wildcard $(patsubst %,configs/task/%.yaml,listops text retrieval image pathfinder))
+# those that every preset in PRESET has sizes for
+tasks = $(strip $(foreach task,listops text retrieval image pathfinder,$(if $(sizes_lacking),,$(task))))
+sizes_lacking = $(strip $(foreach preset,$(subst $(comma), ,$(PRESET)),$(if $(wildcard configs/sizes/$(preset)/$(task).yaml),,no)))
 python := .venv/bin/python
 quote = '$(subst ','\'',$(1))'
 # $(call overrides,key=VARIABLE ...): 'key=value' for each variable that has a value
 overrides = $(foreach pair,$(1),$(call override,$(firstword $(subst =, ,$(pair))),$($(lastword $(subst =, ,$(pair))))))
 override = $(if $(2),$(call quote,$(1)=$(2)))
-# plot draws all that has results unless the user names something
+# plot draws all that has results, data prepares all that the full-size tasks need, unless the user names something
 named_variant = $(filter-out all,$(VARIANT))
 named_task = $(if $(filter file,$(origin TASK)),,$(TASK))
+named_preset = $(if $(filter file,$(origin PRESET)),,$(PRESET))
 
-.PHONY: help setup lock bench profile check plan plot test test-full lint clean .venv .variant
+.PHONY: help setup lock data bench profile check plan plot test test-full lint clean .venv .variant
 
 help: ## print this text
 	@echo 'make TARGET [VARIABLE=value ...], for example: make bench VARIANT=bigbird'
@@ -54,6 +57,9 @@ setup: .venv ## make .venv from requirements/ (the other targets do it too, the 
 
 lock: ## resolve requirements/ anew from pyproject.toml (needs uv)
 	@scripts/lock.sh
+
+data: .venv ## find the data of TASK (ARGS=download=true: fetch what is missing), check and encode it
+	$(python) -m lra.data $(call overrides,task=named_task preset=named_preset data_dir=DATA_DIR) $(value ARGS)
 
 bench: .venv .variant ## train, test, time and measure VARIANT
 	$(python) -m lra.bench $(call overrides,model=VARIANT task=TASK preset=PRESET seed=SEEDS launcher=LAUNCHER results=RESULTS data_dir=DATA_DIR) $(value ARGS)

@@ -170,6 +170,11 @@ def choices(group: str) -> list[str]:
     return variant_names() if group == "model" else sorted(path.stem for path in (CONFIGS / group).glob("*.yaml"))
 
 
+def tasks_of(preset: str) -> list[str]:
+    """The tasks that a preset has sizes for."""
+    return [task for task in choices("task") if (CONFIGS / "sizes" / preset / f"{task}.yaml").is_file()]
+
+
 def parse(arguments: Sequence[str]) -> Request:
     """Reads a command line of `key=value`; raises BadInput with the nearest and all valid choices."""
     read = [(_parse_override(argument), argument) for argument in arguments]
@@ -198,6 +203,7 @@ def parse(arguments: Sequence[str]) -> Request:
         seeds=[_seed(text) for text in picked.get("seed", ["0"])],
         overrides=overrides,
     )
+    _check_sizes(request)
     _check_keys(request)
     for first in _representatives(request):
         compose_run(first)
@@ -296,6 +302,16 @@ def _representatives(request: Request) -> Iterable[list[str]]:
         if not seen.issuperset(run[:3]):
             seen.update(run[:3])
             yield run
+
+
+def _check_sizes(request: Request) -> None:
+    for preset, task in itertools.product(request.presets, request.tasks):
+        if task not in tasks_of(preset):
+            having = [each for each in choices("preset") if task in tasks_of(each)]
+            raise BadInput(
+                f"task {task} has no sizes for preset {preset}, only for {', '.join(having) or 'none'}; "
+                f"preset {preset} has {', '.join(tasks_of(preset))}"
+            )
 
 
 def _check_keys(request: Request) -> None:

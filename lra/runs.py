@@ -99,12 +99,16 @@ class Run:
         }
 
     def require_place(self) -> None:
-        """Raises BadInput when it can't write its files, or when its score file is damaged or another run's."""
+        """Raises what must end a command before its first run.
+
+        That is BadInput when it can't write its files, or when its score file is damaged or another run's, and
+        DataError when its data can't be had.
+        """
         for key in ("results", "work_dir"):
             record.require_writable(Path(getattr(self.config, key)), key)
         record.read_json(self.speed_file)
-        found = record.read_json(self.score_file)
-        if found is not None and not self.config.force and found.get("config_hash") != self.hash:
+        found, own_hash = record.read_json(self.score_file), self.hash
+        if found is not None and not self.config.force and found.get("config_hash") != own_hash:
             raise BadInput(
                 f"{self.score_file} is of another run (hash {found.get('config_hash')}, this one {self.hash}): "
                 "data, code version or configuration changed. Use force=true to replace it, or another results folder."

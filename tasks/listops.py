@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from tasks import baselines
+from tasks.archives import Found, Search
 from tasks.cache import SPLITS, Report, cached
 from tasks.errors import DataError
 from tasks.listops_generator import CLOSE, IDS, MIN, VOCABULARY, Law, evaluate, sample_distinct
@@ -55,6 +56,7 @@ def load(
     sizes = {name: int(examples[name]) for name in SPLITS if name in examples}
     if set(examples) != set(SPLITS) or min(sizes.values()) < 1:
         raise DataError(f"listops: examples must give 1 or more for each of {', '.join(SPLITS)}, not {dict(examples)}")
+    found = locate(source, data_dir=data_dir, cache_dir=cache_dir)
     if source == "generated":
         law = Law(min_length, max_length, max_depth, max_args, operator_probability)
         return cached(
@@ -65,18 +67,17 @@ def load(
             source=source,
             parameters={"law": vars(law), "seed": seed, "examples": sizes},
         )
-    if source == "official":
-        files = find_official(Path(data_dir).expanduser())
-        return cached(
-            lambda report: _task(_read_official(files, sizes, report), source, max_length),
-            cache_dir=cache_dir,
-            name="listops",
-            version=VERSION,
-            source=source,
-            parameters={"max_length": max_length, "examples": sizes},
-            files=files.values(),
-        )
-    raise DataError(f"listops: unknown source {source!r}; it is generated or official")
+    assert found is not None
+    files = {split: found.path / name for split, name in OFFICIAL_FILES.items()}
+    return cached(
+        lambda report: _task(_read_official(files, sizes, report), source, max_length),
+        cache_dir=cache_dir,
+        name="listops",
+        version=VERSION,
+        source=source,
+        parameters={"max_length": max_length, "examples": sizes},
+        files=files.values(),
+    )
 
 
 def encode(text: str) -> np.ndarray:
@@ -84,18 +85,22 @@ def encode(text: str) -> np.ndarray:
     return np.array([IDS[token] for token in text.translate(_NO_PARENTHESES).split()], np.uint8)
 
 
-def find_official(data_dir: Path) -> dict[str, Path]:
-    """The three released files, in `data_dir` or the folders the archive unpacks to, by split."""
-    tried = []
-    for release in ("", "lra_release", "lra_release/lra_release"):
-        for folder in (data_dir / release, data_dir / release / "listops-1000"):
-            files = {split: folder / name for split, name in OFFICIAL_FILES.items()}
-            if all(path.is_file() for path in files.values()):
-                return files
-            tried.append(str(folder))
-    raise DataError(
-        f"listops: {', '.join(OFFICIAL_FILES.values())} not found together in any of\n  " + "\n  ".join(tried) + "\n"
-        "Unpack the released archive there, or set DATA_DIR, or use source=generated, which follows the same law."
+def locate(source: str, *, data_dir: str | Path, cache_dir: str | Path) -> Found | None:
+    """The folder of the three released files, None for what is generated; raises NotFound with every path tried."""
+    if source == "generated":
+        return None
+    if source != "official":
+        raise DataError(f"listops: unknown source {source!r}; it is generated or official")
+    search = Search(data_dir, cache_dir)
+    for folder in ("", "listops-1000/"):
+        train = search.first(f"{folder}{OFFICIAL_FILES['train']}")
+        if train and all((train.parent / name).is_file() for name in OFFICIAL_FILES.values()):
+            return Found(train.parent, "tables")
+    raise search.not_found(
+        f"{', '.join(OFFICIAL_FILES.values())} together",
+        "listops",
+        [],
+        "Unpack the released archive there, or set DATA_DIR, or use source=generated, which follows the same law.",
     )
 
 
