@@ -4,7 +4,7 @@ Shape key: B batch, L length, H heads, K head dim, N blocks, S block size, J key
 Masks are boolean, True = real token or allowed pair. A query with nothing to attend to yields exactly 0.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import reduce
 from typing import NamedTuple, TypeVar
 
@@ -142,6 +142,31 @@ def dense_attention(
     return joined([softmax_sums(q, k, v, allowed, bias=bias, scale=scale, drop=drop)]).astype(v.dtype)
 
 
+def attend_by_blocks(
+    q: Float[Array, "B L H K"],
+    k: Float[Array, "B M H K"],
+    v: Float[Array, "B M H V"],
+    mask: Bool[Array, "B M"] | None = None,
+    *,
+    block_size: int = 256,
+    scale: float | None = None,
+    drop: Drop | None = None,
+) -> Float[Array, "B L H V"]:
+    """`dense_attention` of one block of queries after the other, so that never all L x M weights are in memory."""
+    require_boolean(mask)
+    length, block_size = q.shape[1], min(block_size, q.shape[1])
+    queries = pad_length(q, 0, -length % block_size)
+    wide = jnp.promote_types(q.dtype, jnp.float32)
+    bias = None if mask is None else jnp.where(mask, jnp.zeros((), wide), -jnp.inf)[:, None, None]
+
+    def attend(i: Int[Array, ""]) -> Sums:
+        own = block(queries, i * block_size, block_size)
+        return softmax_sums(own, k, v, bias=bias, scale=scale, drop=drop and drop.at(i))
+
+    sums = by_blocks(attend, queries.shape[1] // block_size)
+    return joined([Sums(*(from_blocks(x, length) for x in sums))]).astype(v.dtype)
+
+
 def pad_length(x: Shaped[Array, "B L *rest"], before: int, after: int) -> Shaped[Array, "B M *rest"]:
     """Adds positions of zeros (False in a mask) before and after the sequence."""
     return jnp.pad(x, [(0, 0), (before, after)] + [(0, 0)] * (x.ndim - 2))
@@ -173,3 +198,19 @@ def by_blocks(compute: Callable[[Int[Array, ""]], Tree], count: int) -> Tree:
     numbers = jnp.arange(count)
     stacked = jax.lax.map(compute, numbers) if jax.default_backend() == "cpu" else jax.vmap(compute)(numbers)
     return jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), stacked)
+
+
+def by_heads(
+    labels: Sequence[Hashable],
+    attend: Callable[..., Float[Array, "B L h V"]],
+    *inputs: Float[Array, "B L H K"],
+    drop: Drop | None,
+) -> Float[Array, "B L H V"]:
+    """attend(label, *inputs, drop) of the heads with that label, put back in the order of the heads."""
+    groups = [[head for head, own in enumerate(labels) if own == label] for label in dict.fromkeys(labels)]
+    of_head: dict[int, Array] = {}
+    for number, heads in enumerate(groups):
+        chosen = (jnp.stack([x[:, :, head] for head in heads], axis=2) for x in inputs)
+        out = attend(labels[heads[0]], *chosen, drop and drop.at(number))
+        of_head |= {head: out[:, :, place] for place, head in enumerate(heads)}
+    return jnp.stack([of_head[head] for head in range(len(labels))], axis=2)
