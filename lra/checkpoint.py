@@ -4,11 +4,14 @@ A checkpoint holds everything that the rest of the run depends on: parameters, o
 best parameters so far, and a small JSON with the step, the history and what the checkpoint belongs to.
 """
 
+import contextlib
+import errno
 import hashlib
 import json
 import logging
+import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +35,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, belongs_to: dict[str, Any], say: Callable[[str], None]) -> None:
         self.folder, self.belongs_to, self.say = folder, belongs_to, say
-        logging.getLogger("absl").setLevel(logging.ERROR)
+        logging.getLogger("absl").setLevel(logging.CRITICAL)  # what goes wrong is raised
         for left in sorted(folder.glob(f"*{ocp.path.atomicity_types.TMP_DIR_SUFFIX}*")):  # orbax clears it away
             say(f"checkpoint {left.name.partition('.')[0]} in {folder} was never finished and is passed over")
         options = ocp.CheckpointManagerOptions(max_to_keep=KEPT, create=True, cleanup_tmp_directories=True)
@@ -44,17 +47,31 @@ class Checkpoints:
         flat = {name: np.asarray(leaf) for name, leaf in _named_leaves(arrays)}
         facts = facts | {"belongs_to": self.belongs_to}
         facts["checksum"] = _checksum(flat, facts)
-        self.manager.save(
-            step, args=ocp.args.Composite(arrays=ocp.args.StandardSave(flat), facts=ocp.args.JsonSave(facts))
-        )
+        with self._disk_errors():
+            self.manager.save(
+                step, args=ocp.args.Composite(arrays=ocp.args.StandardSave(flat), facts=ocp.args.JsonSave(facts))
+            )
 
     def wait(self) -> None:
         """Waits until everything is on the disk; raises what went wrong."""
-        self.manager.wait_until_finished()
+        with self._disk_errors():
+            self.manager.wait_until_finished()
 
     def close(self) -> None:
         """Waits, then lets go of the folder."""
-        self.manager.close()
+        with self._disk_errors():
+            self.manager.close()
+
+    @contextlib.contextmanager
+    def _disk_errors(self) -> Iterator[None]:
+        """Turns what tensorstore says of a disk, such as RESOURCE_EXHAUSTED of a full one, into an OSError."""
+        try:
+            yield
+        except ValueError as error:
+            for number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+                if os.strerror(number) in str(error):
+                    raise OSError(number, os.strerror(number), str(self.folder)) from error
+            raise
 
     def restore_latest(self, like: Any) -> tuple[Any, dict[str, Any]] | None:
         """The newest usable checkpoint as (pytree shaped like `like`, facts); None if there is none.

@@ -1,5 +1,6 @@
 import os
 import signal
+import subprocess
 
 import pytest
 
@@ -17,6 +18,18 @@ def encoded(tmp_path_factory):
 def compiled(tmp_path_factory):
     """Compiled programs of all the attempts that this worker makes."""
     return tmp_path_factory.mktemp("compiled")
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of one mebibyte."""
+    place = tmp_path / "small_disk"
+    place.mkdir()
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], capture_output=True, text=True)
+    if mount.returncode:
+        pytest.skip(f"a small disk can't be mounted here: {mount.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
 
 
 @pytest.fixture

@@ -171,3 +171,19 @@ def test_a_failed_background_save_is_raised(tmp_path, said, notice, monkeypatch)
         with pytest.raises(OSError, match="No space left"):
             actions[notice]()
     assert restored(tmp_path, said) == 1
+
+
+def test_a_full_disk_is_said_and_what_was_saved_stays(small_disk, said, capfd):
+    folder = small_disk / "checkpoints"
+    fill(folder, said, [1, 2])
+    (small_disk / "filling").write_bytes(bytes(900_000))
+    checkpoints = open_in(folder, said)
+    content = arrays(3) | {"c": np.random.default_rng(0).normal(size=100_000)}
+    checkpoints.save(3, content, {"step": 3})
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        checkpoints.wait()
+    assert caught.value.filename == str(folder)
+    assert "Traceback" not in capfd.readouterr().err
+    (small_disk / "filling").unlink()
+    assert restored(folder, said) == 2
+    assert said == [f"checkpoint 3 in {folder} was never finished and is passed over"]
