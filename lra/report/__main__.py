@@ -1,15 +1,19 @@
-"""`python -m lra.report key=value ...`: draws the chart and writes the tables from result files."""
+"""`python -m lra.report key=value ...`: draws the pictures and writes the tables from result files."""
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lra.errors import BadInput, unknown
-from lra.report import load, notes, options, rows, tables
+from lra.report import load, notes, options, page, pictures, rows, tables
 from lra.report.options import Options
 
 PUBLISHED = Path("results/published")
+WRITTEN = {  # every file that this program may write, so that a stale one is removed
+    *("chart.png", "chart.svg", "step_time.svg", "memory.svg", "heat_map.svg", "training.svg"),
+    *("table.md", "table.tex", "table.csv", "speed.csv", "table.json", "page.html"),
+}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -18,6 +22,8 @@ def main(arguments: Sequence[str]) -> int:
         print(options.usage())
         return 0
     try:
+        if arguments[:1] == ["compare"]:
+            return compare(arguments[1:])
         asked = options.parse(arguments)
         for root in _roots(asked):
             report(root, asked)
@@ -32,19 +38,46 @@ def report(root: Path, asked: Options) -> None:
     results = load.load(root)
     chosen = _choose(results, asked)
     comparison = rows.compare_rows(chosen, asked.preset, asked.task, asked.mode, asked.length, asked.hardware)
-    about = notes.about_scores(chosen, asked.preset)
-    table = tables.scores(chosen, comparison, about)
-    files = {
-        "table.md": tables.markdown(table).encode(),
-        "table.csv": tables.comma_separated(tables.records(chosen, comparison)).encode(),
-    }
-    if comparison.points:
-        from lra.report import chart  # matplotlib takes a second to import: only once there is something to draw
-
-        figure = chart.draw(comparison, notes.about_chart(comparison, chosen), log=asked.log)
-        files |= {"chart.svg": chart.svg(figure), "chart.png": chart.png(figure)}
+    table = tables.scores(chosen, comparison, notes.about_scores(chosen, asked.preset))
+    drawn = pictures.draw(chosen, comparison, paper=asked.paper, log=asked.log)
+    files: dict[str, str | bytes] = {**drawn, **_tables(table, chosen, comparison)}
+    files["page.html"] = page.build(results, comparison, log=asked.log)
     _write(root / "plots", files)
+    for name in WRITTEN - set(files):
+        (root / "plots" / name).unlink(missing_ok=True)
     _say(results, table, comparison, root / "plots", list(files))
+
+
+def compare(arguments: Sequence[str]) -> int:
+    """Paired tests of two variants on their stored predictions."""
+    names = [argument for argument in arguments if "=" not in argument]
+    if len(names) != 2:
+        raise BadInput(f"compare needs two variants, for example: compare bigbird transformer (found {len(names)})")
+    asked = options.parse([argument for argument in arguments if "=" in argument])
+    from lra.report import compare as paired
+
+    for root in _roots(asked):
+        results = load.load(root)
+        first, second = (_choose(results, Options(preset=asked.preset, variant=(name,)))[0] for name in names)
+        table, missing = paired.compare(first, second, asked.task)
+        name = f"compare-{first.key}-{second.key}.md"
+        _write(root / "plots", {name: tables.markdown(table)})
+        _print(table, [*missing, f"wrote {root / 'plots' / name}"])
+    return 0
+
+
+def _tables(table: tables.Table, chosen: list[rows.Row], comparison: rows.Comparison) -> dict[str, str]:
+    printed = [table, tables.intervals(chosen, comparison)]
+    if comparison.condition:
+        printed += [found for found in (tables.costs(chosen, comparison.condition),) if found]
+    printed.append(tables.papers(chosen, comparison))
+    return {
+        "table.md": "\n".join(tables.markdown(one) for one in printed),
+        "table.tex": "\n".join(tables.latex(one) for one in printed),
+        "table.csv": tables.comma_separated(tables.records(chosen, comparison)),
+        "speed.csv": tables.comma_separated(tables.speed_records(chosen)),
+        "table.json": tables.as_json(chosen, comparison),
+    }
 
 
 def _roots(asked: Options) -> list[Path]:
@@ -79,31 +112,32 @@ def _choose(results: load.Results, asked: Options) -> list[rows.Row]:
     return [row for row in found if row.key in keys] if keys else found
 
 
-def _write(folder: Path, files: dict[str, bytes]) -> None:
-    """Writes each file in one go; removes a chart of an earlier call that this one could not draw."""
+def _write(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    """Writes each file in one go."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         temporary = folder / f".{name}.{os.getpid()}"
-        temporary.write_bytes(content)
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         temporary.replace(folder / name)
-    for name in {"chart.png", "chart.svg"} - set(files):
-        (folder / name).unlink(missing_ok=True)
 
 
-def _say(
-    results: load.Results, table: tables.Table, comparison: rows.Comparison, folder: Path, written: list[str]
-) -> None:
+def _print(table: tables.Table, lines: Sequence[str]) -> None:
     from rich.console import Console
 
     # a file or a pipe is as wide as the table needs
     console = Console() if sys.stdout.isatty() else Console(width=1000)
     console.print(tables.terminal(table, console.width))
-    for row, reason in comparison.absent:
-        console.print(f"not in the chart: {row.label}: {reason}", markup=False, highlight=False, soft_wrap=True)
-    for skipped in results.skipped:
-        console.print(f"skipped {skipped.path}: {skipped.reason}", markup=False, highlight=False, soft_wrap=True)
-    read = f"{len(results.scores)} scores and {len(results.speeds)} speed files read, {len(results.skipped)} skipped"
-    console.print(f"{read}\nwrote {folder}/: {', '.join(written)}", markup=False, highlight=False, soft_wrap=True)
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _say(
+    results: load.Results, table: tables.Table, comparison: rows.Comparison, folder: Path, written: list[str]
+) -> None:
+    lines = [f"not in the chart: {row.label}: {reason}" for row, reason in comparison.absent]
+    lines += [f"skipped {skipped.path}: {skipped.reason}" for skipped in results.skipped]
+    counts = f"{len(results.scores)} scores and {len(results.speeds)} speed files read, {len(results.skipped)} skipped"
+    _print(table, [*lines, counts, f"wrote {folder}/: {', '.join(written)}"])
 
 
 if __name__ == "__main__":

@@ -1,66 +1,47 @@
 """The bubble chart: score up, speed to the right, memory as the circle's area, family as its colour."""
 
-import io
 import math
-import textwrap
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backend_bases import RendererBase
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator
-from matplotlib.transforms import Affine2D, Transform
 
 from lra.report import labels, style
+from lra.report.canvas import LEFT, LINE, RIGHT, WIDTH, Page, wrap
+from lra.report.published import Bubbles
 from lra.report.rows import FIVE, Comparison, title
 
-WIDTH, PLOT_HEIGHT = 540.0, 330.0  # points; 7.5 inches fit a printed page
-LEFT, RIGHT, TOP = 46.0, 12.0, 46.0
-SMALL, LINE = 7.0, 9.5  # font size and line height of the text under the plot
-STABLE = {"svg.hashsalt": "lra", "svg.fonttype": "path", "path.simplify": False}
+TOP, PLOT, LEGEND, AXIS = 46.0, 330.0, 34.0, 36.0  # heights in points: title, axes, legend, axis label
 
 
-def draw(comparison: Comparison, notes: Sequence[str] = (), *, log: bool = False) -> Figure:
-    """The chart as a figure; `comparison` has at least one point. What it cannot show is listed under it."""
-    text = _wrap(" ".join(notes))
-    text += _wrap(_absent(comparison)) if comparison.absent else []
-    bottom = 36 + 34 + LINE * len(text) + 8
-    height = TOP + PLOT_HEIGHT + bottom
-    figure = Figure((WIDTH / 72, height / 72), dpi=72)
-    FigureCanvasAgg(figure)
-    points = Affine2D().scale(1 / 72) + figure.dpi_scale_trans
-    axes = figure.add_axes((LEFT / WIDTH, bottom / height, (WIDTH - LEFT - RIGHT) / WIDTH, PLOT_HEIGHT / height))
-    frame = np.array([LEFT, bottom, WIDTH - RIGHT, bottom + PLOT_HEIGHT])
-    _title(figure, comparison, height, points)
-    centres, radii = _bubbles(axes, comparison, frame, log=log)
-    _labels(figure, comparison, centres, radii, frame, points)
-    _legend(figure, comparison, radii, bottom - 36, points)
-    for number, line in enumerate(text):
-        _text(figure, LEFT, bottom - 36 - 34 - LINE * (number + 1), line, points, size=SMALL, color=style.INK)
-    return figure
+@dataclass(frozen=True)
+class Bubble:
+    """One circle in the units of the axes; `size` is memory, `error` half the length of the bar."""
+
+    label: str
+    family: str
+    x: float
+    y: float
+    size: float | None
+    error: float | None = None
+    hollow: bool = False
 
 
-def png(figure: Figure) -> bytes:
-    """300 dots per inch."""
-    return _save(figure, format="png", dpi=300, metadata={"Software": None})
+@dataclass(frozen=True)
+class View:
+    """A chart before it is drawn."""
 
-
-def svg(figure: Figure) -> bytes:
-    """Byte for byte the same for the same figure."""
-    return _save(figure, format="svg", metadata={"Date": None, "Creator": None})
-
-
-def _save(figure: Figure, **options: Any) -> bytes:
-    file = io.BytesIO()
-    with matplotlib.rc_context(STABLE):  # type: ignore[arg-type]
-        figure.savefig(file, **options)
-    return file.getvalue()
+    title: str
+    subtitle: str
+    x_label: str
+    y_label: str
+    bubbles: list[Bubble]
+    reference: tuple[float, float] | None
+    size_text: Callable[[float], str]
 
 
 def score_name(tasks: Sequence[str]) -> str:
@@ -72,154 +53,230 @@ def score_name(tasks: Sequence[str]) -> str:
     return "Mean accuracy on " + ", ".join(title(task) for task in tasks[:-1]) + f" and {title(tasks[-1])}"
 
 
-def _title(figure: Figure, comparison: Comparison, height: float, points: Transform) -> None:
+def absolute(comparison: Comparison) -> View:
+    """Percent against sequences per second; `comparison` has at least one point."""
+    bubbles = [
+        Bubble(
+            label=point.row.label + point.row.marks(comparison.tasks),
+            family=point.row.family,
+            x=point.speed,
+            y=100 * point.accuracy,
+            size=point.memory,
+            error=None if point.deviation is None else 100 * point.deviation,
+        )
+        for point in comparison.points
+    ]
+    reference = comparison.reference
+    return View(
+        title=f"{score_name(comparison.tasks)} against speed",
+        subtitle=_conditions(comparison),
+        x_label=f"Sequences per second {_mode(comparison)} (the further right, the faster)",
+        y_label="Accuracy, %" if len(comparison.tasks) == 1 else "Mean accuracy, %",
+        bubbles=bubbles,
+        reference=None if reference is None else (reference.speed, 100 * reference.accuracy),
+        size_text=style.memory,
+    )
+
+
+def relative(comparison: Comparison, published: Bubbles) -> View:
+    """Everything as a multiple of the Transformer's, with published figures hollow; needs the Transformer's point."""
+    own = comparison.reference
+    assert own is not None
+    ours = [
+        Bubble(
+            label=point.row.label + point.row.marks(comparison.tasks),
+            family=point.row.family,
+            x=point.speed / own.speed,
+            y=point.accuracy / own.accuracy,
+            size=point.memory / own.memory if point.memory and own.memory else None,
+            error=None if point.deviation is None else point.deviation / own.accuracy,
+        )
+        for point in comparison.points
+    ]
+    theirs = [
+        Bubble(f"{name} (paper)", family, speed, score, memory, hollow=True)
+        for name, family, speed, score, memory in published.bubbles
+    ]
+    return View(
+        title="Ours and the LRA paper's, as multiples of the Transformer",
+        subtitle=_conditions(comparison),
+        x_label=f"Speed {_mode(comparison)}, times the Transformer's",
+        y_label="Score, times the Transformer's",
+        bubbles=ours + theirs,
+        reference=(1.0, 1.0),
+        size_text=lambda value: f"{style.number(value)}x memory",
+    )
+
+
+def draw(view: View, notes: Sequence[str] = (), absent: Sequence[tuple[str, str]] = (), *, log: bool = False) -> Figure:
+    """The chart as a figure. What it cannot show (`absent`: name, reason) is listed under it."""
+    text = wrap(" ".join(notes))
+    if absent:
+        text += wrap("Not drawn: " + "; ".join(f"{name} ({reason})" for name, reason in absent) + ".")
+    bottom = AXIS + LEGEND + LINE * len(text) + 8
+    page = Page(TOP + PLOT + bottom)
+    page.title(view.title, view.subtitle)
+    frame = np.array([LEFT, bottom, WIDTH - RIGHT, bottom + PLOT])
+    axes = page.axes(LEFT, bottom, WIDTH - LEFT - RIGHT, PLOT)
+    axes.set_xlabel(view.x_label, size=8)
+    axes.set_ylabel(view.y_label, size=8)
+    radii = _radii([bubble.size for bubble in view.bubbles])
+    centres, bars = _bubbles(axes, view, radii, frame, log=log)
+    _labels(page, view, centres, radii, bars, frame)
+    left = _sizes(page, view, radii, bottom - AXIS)
+    page.families((bubble.family for bubble in view.bubbles), bottom - AXIS - 6, left - 10)
+    page.lines(bottom - AXIS - LEGEND, text)
+    return page.figure
+
+
+def pareto_front(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Indices of the points that no other beats in one coordinate without losing in the other, by ascending x."""
+    order = np.lexsort((-y, -x))  # fastest first; of equally fast ones the best first
+    front, best = [], -math.inf
+    for index in order:
+        if y[index] > best:
+            front.append(int(index))
+            best = y[index]
+    return np.array(front[::-1], dtype=int)
+
+
+def _mode(comparison: Comparison) -> str:
+    return f"in {style.mode(comparison.condition.mode)}" if comparison.condition else ""
+
+
+def _conditions(comparison: Comparison) -> str:
     condition = comparison.condition
     assert condition is not None
-    name = score_name(comparison.tasks)
-    _text(figure, LEFT, height - 20, f"{name} against speed", points, size=11, weight="bold")
-    mode = "training" if condition.mode == "train" else "inference"
-    second = f"preset {comparison.preset}  |  {mode} at length {condition.length:,}, batch {condition.batch_size}, "
-    _text(figure, LEFT, height - 35, f"{second}{condition.precision}  |  {condition.hardware}", points, size=8)
+    work = f"length {condition.length:,}, batch {condition.batch_size}, {condition.precision}"
+    return f"preset {comparison.preset}  |  {style.mode(condition.mode)} at {work}  |  {condition.hardware}"
 
 
-def _bubbles(axes: Axes, comparison: Comparison, frame: np.ndarray, *, log: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Draws the circles; their centres [N, 2] and radii [N] in points."""
-    shown = comparison.points
-    x = np.array([point.speed for point in shown])
-    y = np.array([100 * point.accuracy for point in shown])
-    radii = _radii([point.memory for point in shown])
-    width, height = frame[2] - frame[0], frame[3] - frame[1]
+def _bubbles(
+    axes: Axes, view: View, radii: np.ndarray, frame: np.ndarray, *, log: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draws everything inside the axes; in points, the circles' centres [N, 2] and boxes [M, 4] of bars and lines."""
+    x, y = (np.array([getattr(bubble, name) for bubble in view.bubbles]) for name in "xy")
+    errors = np.array([bubble.error or 0.0 for bubble in view.bubbles])
     u = np.log10(x) if log else x
-    low_x, high_x = _limits(u, radii + 8, width)
-    low_y, high_y = _limits(y, radii + 8, height)
+    room = np.maximum(radii, 3) + 8
+    low_x, high_x = _limits(u, u, room, room + 30, frame[2] - frame[0])  # room for names at the right
+    low_y, high_y = _limits(y - errors, y + errors, room, room, frame[3] - frame[1])
     if log:
         axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
         axes.xaxis.set_minor_locator(LogLocator(subs=()))
     axes.set_xlim(*((10**low_x, 10**high_x) if log else (low_x, high_x)))
     axes.set_ylim(low_y, high_y)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: style.number(value)))
-    _decorate(axes, comparison)
+    front = _lines(axes, view, x, y)
     for index in np.argsort(-radii, kind="stable"):  # the small ones on top
-        colour, marker, _ = style.family(shown[index].row.family)
-        at, area = (x[index], y[index]), (2 * radii[index]) ** 2
-        if shown[index].memory is not None:
-            axes.scatter(*at, s=area, color=colour, alpha=0.6, linewidth=0, zorder=3)
-            axes.scatter(*at, s=area, facecolor="none", edgecolor=colour, linewidth=0.8, zorder=3)
-        axes.scatter(*at, s=20, marker=marker, color=style.INK, edgecolor="white", linewidth=0.5, zorder=5)
-    fraction = np.stack([(u - low_x) / (high_x - low_x), (y - low_y) / (high_y - low_y)], -1)
-    return frame[:2] + fraction * (frame[2:] - frame[:2]), np.maximum(radii, 3)
+        _bubble(axes, view.bubbles[index], radii[index])
+
+    def to_points(values: np.ndarray) -> np.ndarray:
+        fraction = (values - [low_x, low_y]) / np.array([high_x - low_x, high_y - low_y])
+        return frame[:2] + fraction * (frame[2:] - frame[:2])
+
+    def boxes(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        corners = np.stack([to_points(low), to_points(high)])
+        return np.concatenate([corners.min(0), corners.max(0)], -1)
+
+    barred = np.flatnonzero(errors)
+    bars = boxes(np.stack([u, y - errors], -1)[barred], np.stack([u, y + errors], -1)[barred])
+    centres = np.stack([u, y], -1)
+    corners = np.stack([u[front[:-1]], y[front[1:]]], -1)  # of the steps
+    steps = [boxes(centres[front[:-1]], corners), boxes(corners, centres[front[1:]])]
+    return to_points(centres), np.concatenate([bars, *steps])
 
 
-def _decorate(axes: Axes, comparison: Comparison) -> None:
-    condition = comparison.condition
-    assert condition is not None
-    mode = "in training" if condition.mode == "train" else "in inference"
-    axes.set_xlabel(f"Sequences per second {mode}, length {condition.length:,}", size=8)
-    axes.set_ylabel(f"{score_name(comparison.tasks)}, %" if len(comparison.tasks) < 3 else "Mean accuracy, %", size=8)
-    axes.tick_params(labelsize=7, color=style.PALE, width=0.6)
-    axes.grid(color="#E6E6E6", linewidth=0.5)
-    axes.set_axisbelow(True)
-    for name, spine in axes.spines.items():
-        spine.set_visible(name in ("left", "bottom"))
-        spine.set_color(style.PALE)
-    if reference := comparison.reference:
-        axes.axvline(reference.speed, color=style.PALE, linewidth=0.7, dashes=(5, 4), zorder=2)
-        axes.axhline(100 * reference.accuracy, color=style.PALE, linewidth=0.7, dashes=(5, 4), zorder=2)
+def _lines(axes: Axes, view: View, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Draws the Transformer's position and the Pareto front of what is ours; returns the front's bubbles."""
+    if view.reference:
+        axes.axvline(view.reference[0], color=style.PALE, linewidth=0.7, dashes=(5, 4), zorder=1.8)
+        axes.axhline(view.reference[1], color=style.PALE, linewidth=0.7, dashes=(5, 4), zorder=1.8)
+    own = np.flatnonzero([not bubble.hollow for bubble in view.bubbles])
+    front = own[pareto_front(x[own], y[own])]
+    if len(front) > 1:
+        axes.step(x[front], y[front], where="pre", color="#C9A227", linewidth=1.2, zorder=1.9)
+    return front
 
 
-def _radii(memory: Sequence[float | None]) -> np.ndarray:
-    """Radii in points, area proportional to memory, 0 where it is unknown. Many bubbles make all of them smaller."""
-    known = np.array([value or 0.0 for value in memory])
+def _bubble(axes: Axes, bubble: Bubble, radius: float) -> None:
+    """A circle, its error bar, and the sign of its family. Line markers: ten times as fast as `scatter`."""
+    colour, marker, _ = style.family(bubble.family)
+    at = ([bubble.x], [bubble.y])
+    if bubble.size is not None and bubble.hollow:
+        axes.scatter(*at, s=(2 * radius) ** 2, facecolor="none", edgecolor=colour, linewidth=0.8, linestyle="dashed")
+    elif bubble.size is not None:
+        face = (*to_rgb(colour), 0.6)
+        axes.plot(*at, "o", markersize=2 * radius, markerfacecolor=face, markeredgecolor=colour, markeredgewidth=0.8)
+    if bubble.error:
+        axes.errorbar(*at, yerr=bubble.error, color=style.INK, elinewidth=0.7, capsize=1.5, capthick=0.7, zorder=4)
+    inside, edge = ("white", style.INK) if bubble.hollow else (style.INK, "white")
+    axes.plot(*at, marker, markersize=4.5, color=inside, markeredgecolor=edge, markeredgewidth=0.5, zorder=5)
+
+
+def _radii(sizes: Sequence[float | None]) -> np.ndarray:
+    """Radii in points, area proportional to size, 0 where it is unknown. Many bubbles make all of them smaller."""
+    known = np.array([value or 0.0 for value in sizes])
     if not known.any():
         return np.zeros(len(known))
-    relative = known / known.max()
-    largest = min(34.0, math.sqrt(0.10 * PLOT_HEIGHT * (WIDTH - LEFT) / (math.pi * relative.sum())))
-    return largest * np.sqrt(relative)
+    shares = known / known.max()
+    largest = min(34.0, math.sqrt(0.10 * PLOT * (WIDTH - LEFT) / (math.pi * shares.sum())))
+    return largest * np.sqrt(shares)
 
 
-def _limits(values: np.ndarray, padding: np.ndarray, length: float) -> tuple[float, float]:
-    """Ends of an axis `length` points long on which every value keeps its padding (points) to both ends."""
-    low, high = float(values.min()), float(values.max())
-    if high - low < 1e-6 * max(abs(high), 1):
-        low, high = low - max(abs(low), 1) * 0.05, high + max(abs(high), 1) * 0.05
-    start = (low, high)
+def _limits(
+    low: np.ndarray, high: np.ndarray, before: np.ndarray, after: np.ndarray, length: float
+) -> tuple[float, float]:
+    """Ends of an axis `length` points long on which every value keeps `before` and `after` points to the ends."""
+    first, last = float(low.min()), float(high.max())
+    if last - first < 1e-6 * max(abs(last), 1):
+        first, last = first - max(abs(first), 1) * 0.05, last + max(abs(last), 1) * 0.05
+    start, end = first, last
     for _ in range(30):
-        scale = (high - low) / length
-        low, high = min(start[0], (values - padding * scale).min()), max(start[1], (values + padding * scale).max())
-    return low, high
+        scale = (end - start) / length
+        start, end = min(first, (low - before * scale).min()), max(last, (high + after * scale).max())
+    return start, end
 
 
-def _labels(figure: Figure, comparison: Comparison, centres, radii, frame, points: Transform) -> None:
-    names = [point.row.label + point.row.marks(comparison.tasks) for point in comparison.points]
-    texts = [_text(figure, 0, 0, name, points, size=SMALL) for name in names]
-    boxes = [text.get_window_extent(_renderer(figure)) for text in texts]
-    sizes = np.array([[box.width + 2, box.height + 1] for box in boxes])
-    middle = [centre for point, centre in zip(comparison.points, centres, strict=True) if point.row.is_reference]
-    crosses = [box for x, y in middle for box in ((frame[0], y, frame[2], y), (x, frame[1], x, frame[3]))]
-    corners = labels.place(centres, radii, sizes, frame + np.array([2, 2, -2, -2]), np.array(crosses).reshape(-1, 4))
+def _labels(
+    page: Page, view: View, centres: np.ndarray, radii: np.ndarray, bars: np.ndarray, frame: np.ndarray
+) -> None:
+    radii = np.maximum(radii, 3)  # the sign in the middle
+    texts = [page.text(0, 0, b.label, style="italic" if b.hollow else "normal") for b in view.bubbles]
+    sizes = np.array([page.extent(text) for text in texts]) + np.array([2, 1])
+    crosses = []
+    for bubble, (x, y) in zip(view.bubbles, centres, strict=True):
+        if (bubble.x, bubble.y) == view.reference:
+            crosses = [(frame[0], y, frame[2], y), (x, frame[1], x, frame[3])]
+    lines = np.concatenate([np.array(crosses).reshape(-1, 4), bars])
+    corners = labels.place(centres, radii, sizes, frame + np.array([2, 2, -2, -2]), lines)
     for text, corner, size, centre, radius in zip(texts, corners, sizes, centres, radii, strict=True):
         text.set_position((corner[0] + 1, corner[1] + 1))
         start, end = labels.leader(centre, radius, np.concatenate([corner, corner + size]))
         if np.linalg.norm(end - start) > 6:
-            line = Line2D(*zip(start, end, strict=True), transform=points, color=style.PALE, linewidth=0.5)
-            figure.add_artist(line)
+            page.line(start, end)
 
 
-def _legend(figure: Figure, comparison: Comparison, radii: np.ndarray, top: float, points: Transform) -> None:
-    """Families from the left, in as many lines as they need, and two circles of known memory at the right end."""
-    families = {point.row.family for point in comparison.points}
-    left, line = LEFT, top - 6
-    for name in [*(name for name in style.FAMILIES if name in families), *sorted(families - set(style.FAMILIES))]:
-        colour, marker, words = style.family(name)
-        text = _text(figure, 0, 0, words, points, size=SMALL)
-        width = 12 + text.get_window_extent(_renderer(figure)).width + 10
-        if left + width > WIDTH - 130:
-            left, line = LEFT, line - 11
-        _dot(figure, left + 5, line, 4.5, points, color=colour, alpha=0.6)
-        _dot(figure, left + 5, line, 2.2, points, marker=marker, color=style.INK)
-        text.set_position((left + 12, line - 2.5))
-        left += width
-    known = [(point.memory, radius) for point, radius in zip(comparison.points, radii, strict=True) if point.memory]
+def _sizes(page: Page, view: View, radii: np.ndarray, top: float) -> float:
+    """Circles of known memory at the right end of the legend; returns where they begin."""
+    known = [(bubble.size, radius) for bubble, radius in zip(view.bubbles, radii, strict=True) if bubble.size]
+    left = WIDTH - RIGHT
     if not known:
-        return
+        return left
     most, radius = max(known)
     large = _round_down(most * min(1.0, (15 / radius) ** 2))
-    left = WIDTH - 120
-    for value in (large, _round_down(large / 4)):
+    for value in (_round_down(large / 4), large):  # from the right
         size = radius * math.sqrt(value / most)
-        _dot(figure, left + size, top - 14, size, points, color="none", markeredgecolor=style.PALE, markeredgewidth=0.8)
-        text = _text(figure, left + 2 * size + 3, top - 16.5, style.memory(value), points, size=SMALL)
-        left += 2 * size + 3 + text.get_window_extent(_renderer(figure)).width + 8
+        text = page.text(0, 0, view.size_text(value))
+        left -= page.extent(text)[0]
+        text.set_position((left, top - 16.5))
+        page.dot(left - 3 - size, top - 14, size, color="none", markeredgecolor=style.PALE, markeredgewidth=0.8)
+        left -= 2 * size + 11
+    return left
 
 
 def _round_down(value: float) -> float:
     """The nearest 1, 2 or 5 times a power of ten below."""
     power = 10.0 ** math.floor(math.log10(value))
     return max(step for step in (1, 2, 5) if step * power <= value * (1 + 1e-9)) * power
-
-
-def _renderer(figure: Figure) -> RendererBase:
-    canvas = figure.canvas
-    assert isinstance(canvas, FigureCanvasAgg)
-    return canvas.get_renderer()
-
-
-def _dot(
-    figure: Figure, x: float, y: float, radius: float, points: Transform, marker: str = "o", **options: Any
-) -> None:
-    options = {"markeredgewidth": 0} | options
-    figure.add_artist(Line2D([x], [y], transform=points, marker=marker, markersize=2 * radius, linestyle="", **options))
-
-
-def _text(figure: Figure, x: float, y: float, words: str, points: Transform, *, size: float, **options: Any) -> Text:
-    # a variant may be called anything: no mathematics in it
-    return figure.text(x, y, words, transform=points, size=size, parse_math=False, **options)
-
-
-def _wrap(words: str) -> list[str]:
-    return textwrap.wrap(words, width=int((WIDTH - LEFT - RIGHT) / (0.52 * SMALL)), break_long_words=True)
-
-
-def _absent(comparison: Comparison) -> str:
-    return "Not drawn: " + "; ".join(f"{row.label} ({reason})" for row, reason in comparison.absent) + "."

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 ANGLES = np.linspace(0, 2 * np.pi, 24, endpoint=False)
-GAPS = np.array([1.5, 4, 8, 13, 19, 26, 34, 44, 56, 70, 88, 110, 140, 180, 230, 290])
+GAPS = np.array([1.5, 4, 8, 13, 19, 27, 38, 52, 70, 95, 130, 180, 250])
 FORBIDDEN = 1e6  # off the axes, or on another label
 MARGIN = 1.0  # points between two labels
 
@@ -53,7 +53,7 @@ def _best(index: int, centres: Array, radii: Array, size: Array, bounds: Array, 
     middle = centre + (radius + gaps)[:, None] * direction + size / 2 * np.clip(1.5 * direction, -1, 1)
     boxes = np.concatenate([middle - size / 2, middle + size / 2], -1)
 
-    cost = 0.8 * gaps + 1.5 * (1 - direction[:, 0]) + 0.5 * (1 - direction[:, 1])  # near, and to the right
+    cost = 1.2 * gaps + 1.5 * (1 - direction[:, 0]) + 0.5 * (1 - direction[:, 1])  # near, and to the right
     outside = np.maximum(bounds[:2] - boxes[:, :2], 0).sum(-1) + np.maximum(boxes[:, 2:] - bounds[2:], 0).sum(-1)
     cost += FORBIDDEN * (outside > 0) + 100 * outside
     cost += FORBIDDEN * _overlap(boxes, taken, MARGIN).sum(-1)
@@ -65,7 +65,7 @@ def _best(index: int, centres: Array, radii: Array, size: Array, bounds: Array, 
     cost += 12 * _overlap(boxes, lines, 0.5).sum(-1)
     hopeful = np.argsort(cost, kind="stable")[:24]  # the last cost takes longest to find
     ends = np.clip(centre, boxes[hopeful, :2], boxes[hopeful, 2:])
-    return boxes[hopeful[int(np.argmin(cost[hopeful] + 300 * _crossings(centre, ends, taken)))]]
+    return boxes[hopeful[int(np.argmin(cost[hopeful] + 80 * _crossings(centre, ends, taken)))]]
 
 
 def _overlap(boxes: Array, taken: Array, margin: float) -> NDArray[np.bool_]:

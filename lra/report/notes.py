@@ -3,16 +3,13 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
+from lra.report import style
+from lra.report.published import Bubbles
 from lra.report.rows import FIVE, MARKS, PATH_X, Comparison, Row, title
 
 PRESETS = {
-    "mini": "Preset mini: shortened tasks and short training, for a rough comparison only, not for papers.",
+    "mini": "Preset mini: shortened tasks, short training; a rough comparison, not comparable with published figures.",
     "lra": "Preset lra: Text is cut at 1,000 bytes, so it is not comparable with the table of the LRA paper.",
-}
-MEMORY = {
-    "device": "as the device reports it",
-    "compiled": "as planned by the compiler",
-    "process": "of the whole process",
 }
 
 
@@ -42,16 +39,34 @@ def about_chart(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
     if len(comparison.tasks) != len(FIVE):
         notes.insert(0, f"Not the LRA score: drawn is what all variants share, {_titles(set(comparison.tasks))}.")
     if comparison.memory_source:
-        notes.append(f"Circle area: peak memory {MEMORY[comparison.memory_source]}.")
+        notes.append(f"Circle area: peak memory {style.MEMORY[comparison.memory_source]}.")
     if unknown := [point.row.label for point in comparison.points if point.memory is None]:
         notes.append(f"Without a circle, memory unknown: {', '.join(unknown)}.")
     if comparison.reference:
         notes.append("Dashed lines: the Transformer.")
+    if len(comparison.points) > 1:
+        notes.append("Yellow line: the Pareto front; no variant is both faster and better than one on it.")
+    counts = {len(point.row.tasks[task].complete) for point in comparison.points for task in comparison.tasks}
+    if counts:
+        words = " or ".join(str(count) for count in sorted(counts))
+        bars = f"Bars: a standard deviation each way, over {words} seeds."
+        notes.append(bars if max(counts) > 1 else "One seed: no error bars.")
     if comparison.condition:
         machines = {machine for row in rows for machine in row.cells} - {comparison.condition.hardware}
         if machines:
             notes.append(f"Also measured, on other hardware and so not drawn here: {', '.join(sorted(machines))}.")
     return notes
+
+
+def about_paper(published: Bubbles, comparison: Comparison) -> list[str]:
+    """What the hollow circles are."""
+    sentences = [
+        f"Hollow: Tay et al. 2020, training at {published.length} on 16 TPU v3 chips, each a multiple of its own",
+        f"Transformer (scores {published.confidence}); without a published speed: {', '.join(published.without)}.",
+    ]
+    if comparison.condition and comparison.condition.mode != "train":
+        sentences.append("The paper timed training, ours are timed in inference.")
+    return [" ".join(sentences)]
 
 
 def _titles(tasks: set[str]) -> str:

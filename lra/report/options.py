@@ -17,6 +17,7 @@ HELP = {
     "mode": "speed in train (default) or inference",
     "length": "sequence length of the speed axis; default: the longest measured by all",
     "hardware": "a folder of speed/; default: the one most variants were measured on",
+    "paper": "true: the LRA paper's circles beside yours, everything as a multiple of the Transformer's",
     "log": "true: speed on a logarithmic axis",
 }
 
@@ -28,6 +29,7 @@ class Options:
     results: Path = Path("results/runs")
     preset: str = "mini"
     published: bool = False
+    paper: bool = False
     task: tuple[str, ...] = ()
     variant: tuple[str, ...] = ()
     mode: str = "train"
@@ -39,7 +41,8 @@ class Options:
 def usage() -> str:
     """All keys, one a line."""
     lines = [f"  {key:<10} {text}" for key, text in HELP.items()]
-    return "\n".join(["python -m lra.report [key=value ...]", *lines])
+    calls = ["python -m lra.report [key=value ...]", "python -m lra.report compare VARIANT VARIANT [key=value ...]"]
+    return "\n".join([*calls, *lines])
 
 
 def parse(arguments: Sequence[str]) -> Options:

@@ -131,6 +131,13 @@ class Row:
         counts = [run.parameters for score in self.tasks.values() for run in score.runs if run.parameters]
         return (min(counts), max(counts)) if counts else (None, None)
 
+    @property
+    def within_lra_rule(self) -> bool | None:
+        """Whether the parameters stay within 10 % of the Transformer's on every task; None where no run says so."""
+        said = [run.within_lra_rule for score in self.tasks.values() for run in score.runs]
+        known = [within for within in said if within is not None]
+        return all(known) if known else None
+
     def _counted(self, task: str) -> float | None:
         score = self.tasks.get(task)
         if score is None:
@@ -180,6 +187,17 @@ def _labels(names: dict[str, tuple[str, str]]) -> dict[str, str]:
     short = {folder: folder[folder.partition("@")[0].rfind(".") + 1 :] for folder in names}
     uses = Counter(short.values())
     return {folder: name if uses[name] == 1 else folder for folder, name in short.items()}
+
+
+def baselines(rows: Iterable[Row]) -> dict[str, dict[str, list[float]]]:
+    """Accuracy by baseline and task; more than one where two runs were scored on different data."""
+    found: dict[str, dict[str, set[float]]] = defaultdict(lambda: defaultdict(set))
+    for row in rows:
+        for task, score in row.tasks.items():
+            for run in score.runs:
+                for name, accuracy in run.baselines.items():
+                    found[name][task].add(accuracy)
+    return {name: {task: sorted(seen) for task, seen in found[name].items()} for name in sorted(found)}
 
 
 def ranked(rows: Iterable[Row], tasks: Sequence[str]) -> list[Row]:

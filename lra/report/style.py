@@ -14,6 +14,11 @@ FAMILIES: dict[str, tuple[str, str, str]] = {  # colour, matplotlib marker, prin
     "recurrent": ("#44AA99", "o", "recurrent"),
     "user": ("#BBBBBB", "p", "user's own"),
 }
+MEMORY = {  # what a memory figure is
+    "device": "as the device reports it",
+    "compiled": "as planned by the compiler",
+    "process": "as the process grew",
+}
 INK = "#222222"
 PALE = "#8A8A8A"
 
@@ -36,6 +41,21 @@ def number(value: float | None) -> str:
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"
+
+
+def mode(name: str) -> str:
+    """What is timed, as it is printed."""
+    return "training" if name == "train" else name
+
+
+def fixed(value: float | None) -> str:
+    """Two decimals; an en dash where it is missing."""
+    return "\N{EN DASH}" if value is None else f"{value:.2f}"
+
+
+def seconds(value: float) -> str:
+    """Seconds in the unit that fits."""
+    return f"{number(value)} s" if value >= 1 else f"{number(1000 * value)} ms"
 
 
 def memory(count: float | None) -> str:

@@ -1,7 +1,8 @@
-"""The figures under the chart, as text for a terminal, Markdown and CSV."""
+"""The figures under the chart: as text for a terminal, Markdown and LaTeX, as records for CSV and JSON."""
 
 import csv
 import io
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,18 +11,13 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from lra.report import style
-from lra.report.rows import FIVE, PATH_X, Comparison, Row, ranked, title
+from lra.report import growth, published, style
+from lra.report.load import MEMORY_SOURCES
+from lra.report.rows import FIVE, PATH_X, Comparison, Condition, Row, TaskScore, baselines, ranked, title
 
 DASH = "\N{EN DASH}"
-EXPENDABLE = (
-    "Parameters",
-    "Mean of 6",
-    "Memory",
-    "Retrieval",
-    "Image",
-    "Pathfinder",
-)  # on a narrow terminal, in this order
+SIX = (*FIVE, PATH_X)
+EXPENDABLE = ("Parameters", "Mean of 6", "Memory", "Retrieval", "Image", "Pathfinder")  # on a narrow terminal
 
 
 @dataclass(frozen=True)
@@ -36,8 +32,7 @@ class Table:
 
 def scores(rows: Sequence[Row], comparison: Comparison, notes: Sequence[str] = ()) -> Table:
     """Accuracy in percent per task, both averages of the literature, parameters, and the chart's speed and memory."""
-    columns = ["Variant", *(title(task) for task in (*FIVE, PATH_X)), "Mean of 5", "Mean of 6"]
-    columns += ["Parameters", "Seq/s", "Memory"]
+    columns = ["Variant", *map(title, SIX), "Mean of 5", "Mean of 6", "Parameters", "Seq/s", "Memory"]
     points = {point.row.key: point for point in comparison.points}
     body = []
     for row in ranked(rows, comparison.tasks):
@@ -45,20 +40,93 @@ def scores(rows: Sequence[Row], comparison: Comparison, notes: Sequence[str] = (
         body.append(
             [
                 row.label,
-                *(_accuracy(row, task) for task in (*FIVE, PATH_X)),
-                style.percent(row.mean(FIVE)) + (row.marks(FIVE) if row.mean(FIVE) is not None else ""),
-                style.percent(row.mean((*FIVE, PATH_X))),
+                *(_accuracy(row.tasks.get(task)) for task in SIX),
+                _average(row, FIVE),
+                _average(row, SIX),
                 _parameters(row),
                 style.number(point.speed if point else None),
                 style.memory(point.memory if point else None),
             ]
         )
-    body += [[f"({name.replace('_', ' ')})", *cells, *[""] * 5] for name, cells in _baselines(rows).items()]
-    return Table(f"Accuracy in percent, preset {comparison.preset}", columns, body, list(notes))
+    for name, by_task in baselines(rows).items():
+        cells = [" or ".join(style.percent(accuracy) for accuracy in by_task.get(task, ())) or DASH for task in SIX]
+        body.append([f"({name.replace('_', ' ')})", *cells, *[""] * 5])
+    notes = [*notes]
+    if any("!" in row[9] for row in body):
+        notes.append("! parameters more than 10 % away from the Transformer's on some task, against the LRA rule.")
+    if any("(" in cell for row in body for cell in row[1:7]):
+        notes.append("In brackets: seeds without a score, which no mean contains.")
+    if any("FAIL" in row[6] for row in body):
+        notes.append("FAIL: not clear of chance on any seed; the mean of 6 counts it as 50.")
+    return Table(f"Accuracy in percent, preset {comparison.preset}", columns, body, notes)
 
 
-def _accuracy(row: Row, task: str) -> str:
-    score = row.tasks.get(task)
+def intervals(rows: Sequence[Row], comparison: Comparison) -> Table:
+    """95 % Wilson intervals, which hold the chance in the test split's choice of examples."""
+    body = []
+    for row in ranked(rows, comparison.tasks):
+        seeds = {len(score.complete) for score in row.tasks.values() if score.complete}
+        cells = [_interval(row.tasks[task].interval) if task in row.tasks else DASH for task in SIX]
+        body.append([row.label, " or ".join(str(count) for count in sorted(seeds)) or DASH, *cells])
+    note = "Wilson intervals of the mean over seeds, for the number of test examples. Deviations over seeds are above."
+    return Table("95 % intervals, percent", ["Variant", "Seeds", *map(title, SIX)], body, [note])
+
+
+def costs(rows: Sequence[Row], condition: Condition) -> Table | None:
+    """Speed and memory per length as multiples of the Transformer's, with exponents and crossover; None without it."""
+    times = {series.row.key: series for series in growth.step_time(rows, condition)}
+    sizes, source = growth.peak_memory(rows, condition)
+    memories = {series.row.key: series for series in sizes}
+    reference = next((row for row in rows if row.is_reference), None)
+    if reference is None or reference.key not in times:
+        return None
+    base, base_memory = times[reference.key], memories.get(reference.key, growth.Series(reference, (), ()))
+    lengths = base.lengths
+    columns = ["Variant", *(f"speed {length:,}" for length in lengths), "time exponent", "faster from"]
+    columns += [*(f"memory {length:,}" for length in lengths), "memory exponent"]
+    body = []
+    for key in sorted(times, key=lambda key: -times[key].values[-1]):
+        one, memory = times[key], memories.get(key, growth.Series(times[key].row, (), ()))
+        crossing = growth.crossover(one, base) if one is not base else None
+        body.append(
+            [
+                one.row.label,
+                *(_ratio(base.at(length), one.at(length)) for length in lengths),
+                style.fixed(one.exponent),
+                str(crossing) if crossing else DASH,
+                *(_ratio(memory.at(length), base_memory.at(length)) for length in lengths),
+                style.fixed(memory.exponent),
+            ]
+        )
+    notes = [
+        f"On {condition.hardware}, batch {condition.batch_size}, {condition.precision}.",
+        f"Exponents: slope of the log-log curve over the {growth.FITTED} longest lengths.",
+        "Faster from: length from which a step is shorter than the Transformer's; ~ extrapolated with the exponents.",
+    ]
+    if source:
+        notes.append(f"Memory: peak, {style.MEMORY[source]}.")
+    return Table(f"Speed and memory in {style.mode(condition.mode)}, times the Transformer's", columns, body, notes)
+
+
+def papers(rows: Sequence[Row], comparison: Comparison) -> Table:
+    """Published accuracy beside ours, with the confidence of each figure."""
+    ours = {row.key: row for row in rows}
+    columns = ["Model", "Setting", *map(title, SIX), "Mean", "of", "Ours, mean of 5", "Confidence", "Source"]
+    body = []
+    for line in published.scores():
+        own = ours.get(line.variant or "")
+        cells = [line.scores.get(task, DASH) for task in SIX]
+        mean = _average(own, FIVE) if own else DASH
+        tail = [line.average, line.average_tasks, mean, line.confidence, line.source]
+        body.append([line.model, line.setting, *cells, *tail])
+    notes = [
+        "Printed by others, not measured here; see results/reference/README.md for the cautions that go with them.",
+        f"Ours: preset {comparison.preset}.",
+    ]
+    return Table("Published figures, percent", columns, body, notes)
+
+
+def _accuracy(score: TaskScore | None) -> str:
     if score is None:
         return DASH
     if score.mean is None:
@@ -69,25 +137,28 @@ def _accuracy(row: Row, task: str) -> str:
     return text + score.mark + (f" ({score.trouble})" if score.trouble else "")
 
 
+def _average(row: Row, tasks: Sequence[str]) -> str:
+    mean, deviation = row.mean(tasks), row.deviation(tasks)
+    if mean is None:
+        return DASH
+    spread = f" \N{PLUS-MINUS SIGN} {style.percent(deviation)}" if deviation is not None else ""
+    return style.percent(mean) + spread + row.marks(tasks)
+
+
+def _interval(interval: tuple[float, float] | None) -> str:
+    return f"{style.percent(interval[0])} to {style.percent(interval[1])}" if interval else DASH
+
+
 def _parameters(row: Row) -> str:
     low, high = row.parameters
     if low is None or high is None:
         return DASH
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    sign = "" if row.within_lra_rule in (True, None) else " !"
+    return (f"{low:,}" if low == high else f"{low:,} to {high:,}") + sign
 
 
-def _baselines(rows: Sequence[Row]) -> dict[str, list[str]]:
-    """Accuracy of each baseline on each task; two figures where the data of two runs differ."""
-    found: dict[str, dict[str, set[str]]] = {}
-    for row in rows:
-        for task, score in row.tasks.items():
-            for run in score.runs:
-                for name, accuracy in run.baselines.items():
-                    found.setdefault(name, {}).setdefault(task, set()).add(style.percent(accuracy))
-    return {
-        name: [" or ".join(sorted(by_task.get(task, ()))) or DASH for task in (*FIVE, PATH_X)]
-        for name, by_task in sorted(found.items())
-    }
+def _ratio(one: float | None, other: float | None) -> str:
+    return f"{style.number(one / other)}x" if one and other else DASH
 
 
 def records(rows: Sequence[Row], comparison: Comparison) -> list[dict[str, Any]]:
@@ -97,7 +168,7 @@ def records(rows: Sequence[Row], comparison: Comparison) -> list[dict[str, Any]]
 
 def _record(row: Row, comparison: Comparison) -> dict[str, Any]:
     record: dict[str, Any] = {"variant": row.key, "family": row.family, "preset": comparison.preset}
-    for task in (*FIVE, PATH_X):
+    for task in SIX:
         score = row.tasks.get(task)
         interval = score.interval if score else None
         record |= {
@@ -118,9 +189,10 @@ def _record(row: Row, comparison: Comparison) -> dict[str, Any]:
         "pathx_at_chance": path_x.failed_path_x if path_x and path_x.mean is not None else None,
         "mean_of_5": _percent(row.mean(FIVE)),
         "mean_of_5_deviation": _percent(row.deviation(FIVE)),
-        "mean_of_6": _percent(row.mean((*FIVE, PATH_X))),
+        "mean_of_6": _percent(row.mean(SIX)),
         "parameters_low": low,
         "parameters_high": high,
+        "within_lra_rule": row.within_lra_rule,
         "hardware": condition.hardware if condition else None,
         "mode": condition.mode if condition else None,
         "length": condition.length if condition else None,
@@ -132,8 +204,69 @@ def _record(row: Row, comparison: Comparison) -> dict[str, Any]:
     }
 
 
+def speed_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """One flat record a measured cell, with its multiples of the Transformer's cell on the same hardware and work."""
+    reference = next((row for row in rows if row.is_reference), None)
+    found = []
+    for row in rows:
+        for hardware, cells in sorted(row.cells.items()):
+            for cell in sorted(cells, key=lambda c: (c.mode, c.length, c.batch_size, c.precision)):
+                like = Condition(hardware, cell.mode, cell.length, cell.batch_size, cell.precision)
+                base = like.cell(reference) if reference else None
+                speed, base_speed = cell.sequences_per_second, base.sequences_per_second if base else None
+                record: dict[str, Any] = {
+                    "variant": row.key,
+                    "family": row.family,
+                    "hardware": hardware,
+                    "mode": cell.mode,
+                    "length": cell.length,
+                    "batch_size": cell.batch_size,
+                    "precision": cell.precision,
+                    "status": cell.status,
+                    "simulated": cell.simulated,
+                    "step_seconds": cell.step_seconds,
+                    "step_seconds_p10": cell.spread[0] if cell.spread else None,
+                    "step_seconds_p90": cell.spread[1] if cell.spread else None,
+                    "sequences_per_second": speed,
+                    "speed_of_transformer": speed / base_speed if speed and base_speed and not cell.simulated else None,
+                    "flops_per_step": cell.flops_per_step,
+                    "drift": cell.drift,
+                }
+                for source in MEMORY_SOURCES:
+                    own, other = cell.peak_bytes.get(source), base.peak_bytes.get(source) if base else None
+                    record[f"peak_bytes_{source}"] = own
+                    record[f"{source}_memory_of_transformer"] = own / other if own and other else None
+                found.append(record)
+    return found
+
+
 def _percent(fraction: float | None) -> float | None:
     return None if fraction is None else round(100 * fraction, 6)
+
+
+def as_json(rows: Sequence[Row], comparison: Comparison) -> str:
+    """Everything the tables show, unrounded, and why rows are missing from the chart."""
+    content = {
+        "preset": comparison.preset,
+        "tasks_of_the_chart": comparison.tasks,
+        "scores": records(rows, comparison),
+        "baselines": {
+            name: {task: [_percent(accuracy) for accuracy in found] for task, found in by_task.items()}
+            for name, by_task in baselines(rows).items()
+        },
+        "speed": speed_records(rows),
+        "not_in_the_chart": {row.key: reason for row, reason in comparison.absent},
+    }
+    return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+
+def comma_separated(records: Sequence[dict[str, Any]]) -> str:
+    """CSV with a header; a missing value is an empty field."""
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(records[0]) if records else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return file.getvalue()
 
 
 def markdown(table: Table) -> str:
@@ -151,13 +284,40 @@ def _line(cells: list[str], widths: list[int]) -> str:
     return "| " + " | ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]) + " |"
 
 
-def comma_separated(records: Sequence[dict[str, Any]]) -> str:
-    """CSV with a header; a missing value is an empty field."""
-    file = io.StringIO()
-    writer = csv.DictWriter(file, list(records[0]) if records else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
-    return file.getvalue()
+LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        **{sign: "\\" + sign for sign in "&%$#_{}"},
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "\N{EN DASH}": "--",
+        "\N{PLUS-MINUS SIGN}": r"$\pm$",
+        "\N{DAGGER}": r"$^\dagger$",
+        "*": r"$^*$",
+        "\N{LESS-THAN OR EQUAL TO}": r"$\le$",
+    }
+)
+
+
+def latex(table: Table) -> str:
+    """A table for \\usepackage{booktabs}."""
+    lines = [" & ".join(cell.translate(LATEX) for cell in row) + r" \\" for row in (table.columns, *table.rows)]
+    notes = " ".join(table.notes).translate(LATEX)
+    return "\n".join(
+        [
+            r"\begin{table}",
+            rf"\caption{{{table.title.translate(LATEX)}. {notes}}}",
+            rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
+            r"\toprule",
+            lines[0],
+            r"\midrule",
+            *lines[1:],
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
 
 
 def terminal(table: Table, width: int | None = None) -> RichTable:
