@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from rich.console import Console
-from rich.table import Table
 
 from lra import child
 from lra.build import build_classifier, parameter_count
 from lra.config import BenchConfig, compose_run, parse
+from lra.console import console, table
 from lra.errors import BadInput
 from lra.flops import program_flops
 from lra.optimiser import build_optimiser
@@ -58,24 +57,21 @@ def main(arguments: Sequence[str]) -> int:
     try:
         request = parse(arguments)
         runs = [(overrides, compose_run(overrides)) for overrides in request.runs()]
-        table = Table(title=f"One training step, compiled for {jax.default_backend()}, not run", title_justify="left")
-        for name in ("variant", "task", "preset"):
-            table.add_column(name)
-        for name in ("length", "batch", "parameters", "GFLOP a step", "MiB temporary", "MiB in all"):
-            table.add_column(name, justify="right")
+        figures = ("length", "batch", "parameters", "GFLOP a step", "MiB temporary", "MiB in all")
+        title = f"One training step, compiled for {jax.default_backend()} and not run"
+        plans = table(title, ("variant", "task", "preset"), figures)
         for overrides, config in runs:
             variant, task, preset = (text.partition("=")[2] for text in overrides[:3])
             sizes = {**child.task_shape(config.task), "max_length": config.task["max_length"]}
             took = plan(config, sizes)
             memory = ("" if size is None else f"{size / 2**20:,.0f}" for size in (took.temp_bytes, took.total_bytes))
-            figures = (f"{took.parameters:,}", f"{took.flops / 1e9:,.1f}", *memory)
-            table.add_row(variant, task, preset, f"{sizes['max_length']:,}", str(config.train.batch_size), *figures)
+            size = (f"{sizes['max_length']:,}", str(config.train.batch_size), f"{took.parameters:,}")
+            plans.add_row(variant, task, preset, *size, f"{took.flops / 1e9:,.1f}", *memory)
     except (BadInput, DataError) as problem:
         print(f"lra.plan: {problem}", file=sys.stderr)
         return 2
-    console = Console()
-    console.print(table)
-    console.print("Memory is that of the program this backend's compiler makes; another backend's will differ.")
+    console().print(plans)
+    console().print("Memory is that of the program this backend's compiler makes; another backend's will differ.")
     return 0
 
 

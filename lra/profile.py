@@ -10,12 +10,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from lra.bench import plan_runs
 from lra.cells import SpeedFile, measure_speed
 from lra.config import Request, parse
+from lra.console import console, table
 from lra.errors import BadInput
 from lra.runs import Run
 from lra.supervise import Supervisor
@@ -40,19 +40,16 @@ def main(arguments: Sequence[str]) -> int:
     if supervisor.interrupted:
         print("lra.profile: interrupted; the same command goes on from here", file=sys.stderr)
         return 75
-    console = Console()
     for mode in runs[0].config.speed.modes:
-        console.print(comparison(runs, mode.value))
+        console().print(comparison(runs, mode.value))
     return 0 if all(status == "complete" for status in statuses) else 3
 
 
 def comparison(runs: Sequence[Run], mode: str) -> Table:
     """Every variant at every length, with ratios to the Transformer where that is among them."""
     speed = runs[0].config.speed
-    table = Table(title=f"{mode}, batch {speed.batch_size}, {speed.precision.value}", title_justify="left")
-    table.add_column("variant")
-    for name in ("length", "ms a step", "drift", "speed x", "paper x", "MiB", "memory x", "GFLOP", "growth"):
-        table.add_column(name, justify="right")
+    figures = ("length", "ms a step", "drift", "speed x", "paper x", "MiB", "memory x", "GFLOP", "growth")
+    comparisons = table(f"{mode}, batch {speed.batch_size}, {speed.precision.value}", ("variant",), figures)
     files = {run.label: (run, SpeedFile(run).cells) for run in runs}
     base: Cells = files["transformer"][1] if "transformer" in files else {}
     paper = paper_ratios()
@@ -60,24 +57,24 @@ def comparison(runs: Sequence[Run], mode: str) -> Table:
         for length in speed.lengths:
             cell = cells[mode, length]
             if cell["status"] != "complete":
-                table.add_row(label, f"{length:,}", cell["status"])
+                comparisons.add_row(label, f"{length:,}", cell["status"])
                 continue
             reference = base.get((mode, length), {"status": None})
-            compared = [""] * 2 if reference["status"] != "complete" else ratios(cell, reference)
+            multiples = [""] * 2 if reference["status"] != "complete" else ratios(cell, reference)
             published = paper.get((run.variant, length)) if mode == "train" else None
-            table.add_row(
+            comparisons.add_row(
                 label,
                 f"{length:,}",
                 f"{1000 * cell['step_seconds']['median']:.1f}",
                 "" if cell["drift"] is None else f"{100 * cell['drift']:+.0f} %",
-                compared[0],
+                multiples[0],
                 "" if published is None else f"{published:.1f}",
                 "" if cell["temp_bytes"] is None else f"{cell['temp_bytes'] / 2**20:.0f}",
-                compared[1],
+                multiples[1],
                 f"{cell['flops_per_step'] / 1e9:.2f}",
                 "" if length != max(speed.lengths) else growth(cells, mode, speed.lengths),
             )
-    return table
+    return comparisons
 
 
 def ratios(cell: dict[str, Any], reference: dict[str, Any]) -> list[str]:

@@ -3,40 +3,36 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from lra import record
+from lra.console import console, table
 from lra.runs import Run
 
 
 def print_summary(runs: Sequence[Run]) -> None:
     """Prints what the result files of these runs say."""
-    console = Console()
+    out = console()
     found = [record.read_json(run.score_file) or {} for run in runs]
     complete = sum(score.get("status") == "complete" for score in found)
-    console.print(_scores(runs))
-    console.print(f"{complete} of {len(runs)} runs are complete.", highlight=False)
-    console.print(_speeds(runs))
-    folder = runs[0].config.results
-    console.print(f"Files are in {folder}; draw them with: make plot", highlight=False)
+    out.print(_scores(runs))
+    out.print(f"{complete} of {len(runs)} runs are complete.\n")
+    out.print(_speeds(runs))
+    out.print(f"Files are in {runs[0].config.results}; draw them with: make plot")
 
 
 def _scores(runs: Sequence[Run]) -> Table:
-    table = Table(title=f"Test accuracy, preset {runs[0].config.preset} (percent)", title_justify="left")
-    for name in ("variant", "task", "seed"):
-        table.add_column(name)
-    for name in ("accuracy", "95 % interval", "baselines", "parameters", "minutes"):
-        table.add_column(name, justify="right")
+    figures = ("accuracy", "95 % interval", "baselines", "parameters", "minutes")
+    scores = table(f"Test accuracy in percent, preset {runs[0].config.preset}", ("variant", "task", "seed"), figures)
     for run in runs:
         found = record.read_json(run.score_file)
         if found:
-            table.add_row(run.label, run.task_name, str(run.config.seed), *_score_cells(found))
-    return table
+            scores.add_row(run.label, run.task_name, str(run.config.seed), *_score_cells(found))
+    return scores
 
 
 def _score_cells(found: dict[str, Any]) -> list[str]:
-    baselines = ", ".join(
+    baselines = "\n".join(
         f"{name.replace('_', ' ')} {100 * value:.1f}" for name, value in found["data"]["baselines"].items()
     )
     minutes = f"{found['wall_seconds'] / 60:.1f}"
@@ -57,15 +53,12 @@ def _score_cells(found: dict[str, Any]) -> list[str]:
 
 def _speeds(runs: Sequence[Run]) -> Table:
     speed = runs[0].config.speed
-    table = Table(title=f"Speed and memory, text of bytes, batch {speed.batch_size}", title_justify="left")
-    for name in ("variant", "mode"):
-        table.add_column(name)
-    for name in ("length", "sequences/s", "ms a step", "GFLOP a step", "MiB compiled", "MiB process", "compile s"):
-        table.add_column(name, justify="right")
+    figures = ("length", "sequences/s", "ms a step", "GFLOP a step", "MiB compiled", "MiB process", "compile s")
+    speeds = table(f"Speed and memory on bytes of text, batch {speed.batch_size}", ("variant", "mode"), figures)
     for path, run in {run.speed_file: run for run in runs}.items():
         for cell in (record.read_json(path) or {"cells": []})["cells"]:
-            table.add_row(run.label, cell["mode"], f"{cell['length']:,}", *_speed_cells(cell))
-    return table
+            speeds.add_row(run.label, cell["mode"], f"{cell['length']:,}", *_speed_cells(cell))
+    return speeds
 
 
 def _speed_cells(cell: dict[str, Any]) -> list[str]:
