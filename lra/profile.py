@@ -1,4 +1,4 @@
-"""`python -m lra.profile model=transformer,local,bigbird preset=mini`: speed and memory of several variants, side by side.
+"""`python -m lra.profile model=transformer,local preset=mini`: speed and memory of several variants, side by side.
 
 Measures what is not measured yet (see `lra.cells`), then prints every variant beside the Transformer, and beside the
 ratios of the LRA paper's Table 2 where it has the length.
