@@ -4,6 +4,7 @@ Nothing of an archive is ever written to disk, so a member's name leads nowhere;
 place of a file, are refused all the same. No pickle is read.
 """
 
+import gzip
 import os
 import re
 import tarfile
@@ -16,6 +17,8 @@ from typing import IO
 
 from tasks.download import KnownFile, downloads
 from tasks.errors import DataError
+
+_PIECE = 1 << 20
 
 
 class NotFound(DataError):
@@ -89,7 +92,11 @@ def read_members(
     if found.kind == "folder":
         _read_folder(found.path, wanted, read)
         return
-    with _damage_explained(found.path, known), tarfile.open(found.path, "r|*") as archive:
+    with (
+        _damage_explained(found.path, known),
+        _uncompressed(found.path) as stream,
+        tarfile.open(fileobj=stream, mode="r|") as archive,
+    ):
         while (member := archive.next()) is not None:
             archive.members.clear()  # type: ignore[attr-defined]  # it keeps all of them: gigabytes for the LRA release
             if wanted.search(member.name):
@@ -98,6 +105,15 @@ def read_members(
                     raise DataError(f"{found.path}: the member {member.name!r} is a link or leads outside; not read")
                 if read(member.name.removeprefix("./"), content) is True:
                     return
+        while stream.read(_PIECE):  # to the checksum at the end
+            pass
+
+
+def _uncompressed(path: Path) -> IO[bytes]:
+    """The bytes of a file, decompressed if need be; tarfile's own way to decompress a stream ignores its checksum."""
+    with open(path, "rb") as file:
+        compressed = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path) if compressed else open(path, "rb")  # type: ignore[return-value]
 
 
 def _read_folder(folder: Path, wanted: re.Pattern[str], read: Callable[[str, IO[bytes]], object]) -> None:

@@ -4,7 +4,9 @@ It reads the file format array_record that way; sets in its older default, tfrec
 """
 
 import json
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +36,25 @@ def read_prepared(folder: Path, split: str) -> Iterator[dict[str, Any]]:
             f"{folder} is prepared as {file_format}, which only TensorFlow reads. Prepare it anew, elsewhere, with "
             f"file_format='array_record', or use the original archive."
         )
-    import tensorflow_datasets as tfds  # takes seconds, and only a build needs it
+    with _tensorflow_absent():
+        import tensorflow_datasets as tfds  # takes seconds, and only a build needs it
 
+        try:
+            source = tfds.builder_from_directory(str(folder)).as_data_source(split=split)
+            for first in range(0, len(source), _AT_ONCE):
+                yield from source.__getitems__(range(first, min(first + _AT_ONCE, len(source))))
+        except Exception as error:  # the package raises its own kinds for missing splits, files and features
+            raise DataError(f"{folder}: tensorflow-datasets cannot read the split {split}: {error}") from None
+
+
+@contextmanager
+def _tensorflow_absent() -> Iterator[None]:
+    """Hides a None in sys.modules, which blocks an import of TensorFlow and which the package takes for the module."""
+    blocked = sys.modules.get("tensorflow", sys) is None
+    if blocked:
+        del sys.modules["tensorflow"]
     try:
-        source = tfds.builder_from_directory(str(folder)).as_data_source(split=split)
-    except Exception as error:  # the package raises its own kinds for missing splits, files and features
-        raise DataError(f"{folder}: tensorflow-datasets cannot read the split {split}: {error}") from None
-    for first in range(0, len(source), _AT_ONCE):
-        yield from source.__getitems__(range(first, min(first + _AT_ONCE, len(source))))
+        yield
+    finally:
+        if blocked:
+            sys.modules.setdefault("tensorflow", None)  # type: ignore[arg-type]
