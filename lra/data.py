@@ -115,10 +115,10 @@ def show(prepared: Prepared, config: BenchConfig) -> None:
     """Prints what a task's data is."""
     task, console = prepared.task, Console()
     console.print(_table(task, config.preset))
-    origin = f"{prepared.found.kind} {prepared.found.path}" if prepared.found else "made here by its published law"
+    origin = f"from {prepared.found.kind} {prepared.found.path}" if prepared.found else "made here by its published law"
     tokens = sum(len(getattr(task, name).tokens) for name in SPLITS)
     lines = [
-        f"from {origin}" + (f" ({prepared.check})" if prepared.check else ""),
+        origin + (f" ({prepared.check})" if prepared.check else ""),
         f"{task.num_classes} classes; test accuracy of "
         + ", ".join(f"{name.replace('_', ' ')} {100 * value:.1f} %" for name, value in task.baselines.items()),
         f"{100 * task.truncated_fraction:.1f} % of the sequences are cut at {task.max_length:,} tokens",
