@@ -25,7 +25,9 @@ SMALL = [
     "task.min_length=3",
     "task.max_depth=3",
     "task.max_args=3",
-    f"task.examples={{train: 60, validation: 20, test: {TEST_EXAMPLES}}}",
+    "task.examples.train=60",
+    "task.examples.validation=20",
+    f"task.examples.test={TEST_EXAMPLES}",
     "encoder.dim=16",
     "encoder.qkv_dim=16",
     "encoder.heads=2",
@@ -69,15 +71,15 @@ def result(folder: Path) -> dict[str, Any]:
 
 # Attempts are forked from a server that has imported jax and orbax and has started no backend: an import costs seconds,
 # a fork does not, and nothing of jax runs before the fork.
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["lra.train", "tests.lra.tiny"])
+context = multiprocessing.get_context("forkserver")
+context.set_forkserver_preload(["lra.train", "tests.lra.tiny"])
 
 
 def start_attempt(run: Run, compiled: Path, *hooks: Callable[..., None]) -> BaseProcess:
     """Starts one attempt at a run, as the supervisor would; each hook is called in it before it begins."""
     prepare(run.work_folder, run.specification())
     (run.work_folder / child.OUTCOME_FILE).unlink(missing_ok=True)
-    process = _context.Process(target=_attempt, args=(run.work_folder, compiled, hooks))
+    process = context.Process(target=_attempt, args=(run.work_folder, compiled, hooks))
     process.start()
     return process
 
