@@ -228,8 +228,8 @@ def copied_makefile(tmp_path: Path) -> Path:
         tmp_path / ".venv/bin/python",
         f"exec {sys.executable} -c 'import json, sys; print(json.dumps(sys.argv[1:]))' \"$@\"",
     )
-    for task in ("text", "listops", "path_x"):
-        file = tmp_path / "configs/task" / f"{task}.yaml"
+    for task in ("mini/text", "mini/listops", "mini/path_x", "lra/listops", "lra/image"):
+        file = tmp_path / "configs/sizes" / f"{task}.yaml"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
     return tmp_path
@@ -263,6 +263,18 @@ def test_bench_passes_its_variables(copied_makefile: Path):
     assert made(copied_makefile, "bench", *words) == ["-m", "lra.bench", *given]
 
 
+def test_tasks_are_those_that_every_preset_has_sizes_for(copied_makefile: Path):
+    for preset, tasks in (("lra", "listops,image"), ("mini,lra", "listops"), ("lra,mini", "listops")):
+        for target in ("bench", "plan"):
+            assert f"task={tasks}" in made(copied_makefile, target, "VARIANT=local", f"PRESET={preset}")
+
+
+def test_data_prepares_all_unless_named(copied_makefile: Path):
+    assert made(copied_makefile, "data") == ["-m", "lra.data"]
+    words = made(copied_makefile, "data", "TASK=text", "PRESET=mini", "DATA_DIR=/x y", "ARGS=download=true")
+    assert words[2:] == ["task=text", "preset=mini", "data_dir=/x y", "download=true"]
+
+
 def test_plot_draws_all_unless_named(copied_makefile: Path):
     assert made(copied_makefile, "plot") == ["-m", "lra.report", "preset=mini"]
     assert made(copied_makefile, "plot", "VARIANT=all", "RESULTS=r")[2:] == ["results=r", "preset=mini"]
@@ -282,7 +294,7 @@ def test_plot_draws_all_unless_named(copied_makefile: Path):
 def test_args_arrive_as_quoted(copied_makefile: Path, args: str, arrive: list[str]):
     for trap in ("+e=file", "d=1"):  # what the shell would put in place of +e=* and d=[1,2]
         (copied_makefile / trap).touch()
-    for target in ("bench", "check", "plan", "plot", "test"):
+    for target in ("data", "bench", "check", "plan", "plot", "test"):
         assert made(copied_makefile, target, "VARIANT=local", f"ARGS={args}")[-len(arrive) :] == arrive
 
 
@@ -304,7 +316,7 @@ def test_variables_do_not_leak_into_the_environment(copied_makefile: Path):
 
 def test_clean_keeps_results_and_environment(copied_makefile: Path):
     gone = (".work/run/log", "lra/__pycache__/a.pyc", ".mypy_cache/x", "tests/.hypothesis/x")
-    kept = ("results/runs/scores/x", "results/__pycache__/x", ".venv/lib/__pycache__/x", "configs/task/text.yaml")
+    kept = ("results/runs/scores/x", "results/__pycache__/x", ".venv/lib/__pycache__/x", "configs/sizes/mini/text.yaml")
     for name in (*gone, *kept):
         (copied_makefile / name).parent.mkdir(parents=True, exist_ok=True)
         (copied_makefile / name).touch()

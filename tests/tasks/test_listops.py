@@ -405,6 +405,22 @@ def test_a_strange_header_and_missing_rows_are_errors(tmp_path):
     assert len(listops.read_tsv(path, 1)) == 1
 
 
+@pytest.mark.parametrize(("law", "count"), [(Law(3, 48, 4, 5), 10_000), (Law(), 300)])
+def test_the_labels_of_a_released_file_agree_with_an_interpreter(tmp_path, law, count):
+    """Every row, from the encoded ids alone; the file is written by this test, as the original program writes."""
+    drawn = collect(law, count)
+    lines = [
+        f"{serialise(drawn.tokens[first:last])}\t{value}"
+        for first, last, value in zip(drawn.offsets, drawn.offsets[1:], drawn.values, strict=False)
+    ]
+    path = tmp_path / "basic_train.tsv"
+    path.write_bytes("\r\n".join(["Source\tTarget", *lines, ""]).encode())
+    split = listops.read_tsv(path, count)
+    assert len(split) == count
+    assert [interpret(split.sequence(i).tolist()) for i in range(count)] == split.labels.tolist()
+    assert split.labels.tolist() == drawn.values[:count].tolist()
+
+
 # The full set
 
 
