@@ -4,8 +4,9 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
 // The address remembers the switches, so that a view can be sent to somebody.
 const asked = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
-const state = { ...data.start, ...asked, log: "log" in asked ? asked.log === "true" : data.start.log };
-let order = { column: "score", descending: true };
+const start = { ...data.start, sort: "score", descending: true };
+const isTrue = (key) => (key in asked ? asked[key] === "true" : start[key]);
+const state = { ...start, ...asked, log: isTrue("log"), descending: isTrue("descending") };
 
 // ---- figures
 
@@ -363,17 +364,19 @@ function taskWords(row, task) {
 }
 
 function table(v) {
-  const all = columns(v), sorted = all.find((column) => column.id === order.column);
+  const all = columns(v), sorted = all.find((column) => column.id === state.sort) || all.find((column) => column.id === "score") || all[0];
   const head = document.createElement("tr");
   for (const column of all) {
     const cell = document.createElement("th"), button = document.createElement("button");
     button.textContent = column.name;
     button.type = "button";
     cell.dataset.column = column.id;
-    cell.setAttribute("aria-sort", column === sorted ? (order.descending ? "descending" : "ascending") : "none");
+    cell.setAttribute("aria-sort", column === sorted ? (state.descending ? "descending" : "ascending") : "none");
     button.addEventListener("click", () => {
       const text = column.id === "variant" || column.id === "family";
-      order = { column: column.id, descending: order.column === column.id ? !order.descending : !text };
+      state.descending = sorted === column ? !state.descending : !text;
+      state.sort = column.id;
+      remember();
       table(v);
     });
     cell.append(button);
@@ -385,7 +388,7 @@ function table(v) {
     const [one, other] = [sorted.value(a), sorted.value(b)];
     if (missing(one) || missing(other)) return missing(one) - missing(other); // missing ones last either way
     const difference = typeof one === "string" ? one.localeCompare(other, "en") : one - other;
-    return (order.descending ? -difference : difference) || a.row.key.localeCompare(b.row.key, "en");
+    return (state.descending ? -difference : difference) || a.row.key.localeCompare(b.row.key, "en");
   };
   $("body").replaceChildren(...[...v.entries].sort(compare).map((e) => {
     const line = document.createElement("tr");
@@ -417,6 +420,11 @@ function works() {
     .map((cell) => [workOf(cell), `length ${cell.length.toLocaleString("en")}, batch ${cell.batch_size}, ${cell.precision}`]);
 }
 
+function remember() {
+  const changed = Object.entries(state).filter(([key, value]) => value !== start[key]);
+  history.replaceState(null, "", changed.length ? `#${new URLSearchParams(changed)}` : location.pathname);
+}
+
 function redraw() {
   const rows = rowsNow();
   const tasks = new Set(rows.flatMap((row) => Object.keys(row.tasks)));
@@ -430,8 +438,7 @@ function redraw() {
   const seeds = [...new Set(rows.flatMap((row) => Object.values(row.tasks).flatMap((task) => Object.keys(task.seeds))))];
   options("seed", [...seeds.sort((a, b) => a - b).map((seed) => [seed, `only ${seed}`]), ["all", "mean of all"]]);
   $("log").checked = state.log;
-  const changed = Object.entries(state).filter(([key, value]) => value !== data.start[key]);
-  history.replaceState(null, "", changed.length ? `#${new URLSearchParams(changed)}` : location.pathname);
+  remember();
 
   const v = view();
   $("title").textContent = `${scoreName(v.tasks)} against speed`;

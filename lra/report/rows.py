@@ -171,7 +171,10 @@ def join(results: Results, preset: str) -> list[Row]:
         main: dict[str, TaskScore] = {}
         others: dict[str, dict[str, TaskScore]] = defaultdict(dict)
         for task, by_hash in groups[folder].items():
-            ranked = sorted(by_hash, key=lambda config: (-len(by_hash[config]), config))
+            # most seeds first; of equally many the one with the lowest seed
+            ranked = sorted(
+                by_hash, key=lambda config: (-len(by_hash[config]), min(run.seed for run in by_hash[config]))
+            )
             for rank, config in enumerate(ranked):
                 runs = tuple(sorted(by_hash[config], key=lambda run: run.seed))
                 (main if rank == 0 else others[config])[task] = TaskScore(task, config, runs)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
+from matplotlib.lines import Line2D
 
 from lra.report import canvas, curves, pictures
 from lra.report.curves import spread
@@ -58,6 +59,13 @@ def test_names_beside_the_curves_do_not_collide(make, monkeypatch, count):
     assert set(figures) == {"step_time.svg", "memory.svg", "heat_map.svg", "training.svg"}
     for name in ("step_time.svg", "memory.svg", "training.svg"):
         assert texts_collide(figures[name]) == []
+    figure = figures["step_time.svg"]
+    axes = figure.axes[0]
+    ends = [axes.transData.transform(line.get_xydata()[-1]) for line in axes.lines if len(line.get_xdata()) == 3]
+    leaders = [
+        line.get_xydata()[0] for line in figure.artists if isinstance(line, Line2D) and line.get_marker() == "None"
+    ]
+    assert sorted(map(tuple, np.round(ends, 3))) == sorted(map(tuple, np.round(leaders, 3) - [3, 0]))
     assert sum("L^" in text.get_text() for text in figures["step_time.svg"].texts) >= count
 
 

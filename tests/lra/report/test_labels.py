@@ -39,15 +39,24 @@ def test_a_lonely_label_lies_right_beside_its_circle():
     assert 92 < corner[1] < 102
 
 
-def test_a_label_keeps_off_circles_and_lines():
-    centres = np.array([[200.0, 100.0], [228.0, 100.0]])
-    radii = np.array([10.0, 12.0])
-    line = np.array([[0.0, 100.0, 480.0, 100.0]])
-    corners = place(centres, radii, np.array([[30.0, 8.0]] * 2), BOUNDS, line)
-    for corner in corners:
+def test_a_label_keeps_off_other_circles():
+    centres, radii, sizes = (
+        np.array([[200.0, 100.0], [228.0, 100.0]]),
+        np.array([10.0, 12.0]),
+        np.array([[30.0, 8.0]] * 2),
+    )
+    for corner in place(centres, radii, sizes, BOUNDS):
         nearest = np.clip(centres, corner, corner + np.array([30, 8]))
         assert (np.linalg.norm(nearest - centres, axis=-1) >= radii).all()
-        assert not corner[1] < 100 < corner[1] + 8
+
+
+def test_a_label_keeps_off_lines():
+    centre, radius, size = np.array([[200.0, 100.0]]), np.array([10.0]), np.array([[30.0, 8.0]])
+    (x, y), *_ = place(centre, radius, size, BOUNDS)
+    middle = y + 4
+    ((_, moved),) = place(centre, radius, size, BOUNDS, np.array([[0.0, middle, 480.0, middle]]))
+    assert not moved < middle < moved + 8
+    assert x > 200
 
 
 def test_a_leader_runs_from_the_edge_to_the_label():

@@ -85,7 +85,9 @@ def test_a_browser_draws_bubbles_and_table_and_follows_the_switches(make, tmp_pa
     assert "preset mini | inference at length 1,024" in html
     assert [line[2] for line in body(html)] == ["35.0", "30.0", "10.0"]
     assert 'id="log" checked' in html or "logarithmic" in html
-    assert dump("task=text").count('class="bubble"') == 2
+    html = dump("task=text&sort=text&descending=false")
+    assert html.count('class="bubble"') == 2
+    assert [line[0] for line in body(html)] == ["local", "transformer", "fnet"]  # what is missing comes last
 
 
 def test_page_files_lie_beside_the_module():

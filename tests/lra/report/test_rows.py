@@ -49,8 +49,10 @@ def test_different_hashes_are_never_merged(make):
     make.score("local", seed=0, accuracy=0.3)
     make.score("local", seed=1, accuracy=0.3)
     make.score("local", seed=2, accuracy=0.9, config_hash="ffff0000ffff0000")
+    make.score("fnet", seed=0)
+    make.score("fnet", seed=1, config_hash="00000000ffffffff")  # one seed each: the lower seed is the variant's own
     found = rows(make)
-    assert sorted(found) == ["local", "local#ffff0000"]
+    assert sorted(found) == ["fnet", "fnet#00000000", "local", "local#ffff0000"]
     assert found["local"].tasks["listops"].mean == pytest.approx(0.3)
     assert found["local#ffff0000"].tasks["listops"].mean == pytest.approx(0.9)
 
@@ -114,6 +116,14 @@ def test_the_longest_length_measured_by_all(make):
     make.speed(
         "bigbird", [make.cell(length=256), make.cell(length=1024), make.cell(length=4096, status="out_of_memory")]
     )
+    condition = choose_condition(list(rows(make).values()), "train")
+    assert condition is not None
+    assert condition.length == 1024
+
+
+def test_simulated_cells_do_not_choose_the_length(make):
+    for variant in ("longformer", "local"):
+        make.speed(variant, [make.cell(length=1024), make.cell(length=4096, simulated=True)])
     condition = choose_condition(list(rows(make).values()), "train")
     assert condition is not None
     assert condition.length == 1024
