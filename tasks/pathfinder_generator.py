@@ -5,6 +5,11 @@ Linsley et al. 2018, https://arxiv.org/abs/1805.08315; in the arena: Tay et al. 
 
 Image i of a seed is the same whatever else is made, on however many cores: images come in shards of `SHARD`, and what
 is in one is decided by the parameters, the seed and the shard's number alone.
+
+A score on these images is to be read beside what the positions of the markers give away by themselves: measured on hard
+images, 67 % of the labels at 32 pixels, 69 % at 64, 51 % at 128. That is the original's doing: at the two smaller sizes
+the first contour sets out to the upper left only (`_seedable` in `tasks.pathfinder_stamps`) and ends elsewhere than the
+second.
 """
 
 import json
