@@ -169,7 +169,7 @@ def test_relative_chart_has_hollow_paper_circles_and_ours_as_multiples(make):
     paper = found["BigBird (paper)"]
     assert (paper.x, paper.y, paper.size) == pytest.approx((7.4 / 8.1, 36.05 / 36.37, 0.77 / 0.85))
     assert paper.hollow
-    assert view.reference == (1, 1)
+    assert view.reference == (1.0, 1.0)
     axes: Any = chart.draw(view).axes[0]
     hollow = {tuple(item.get_offsets()[0]): item.get_sizes()[0] for item in axes.collections}
     filled = {place(item): item.get_markersize() ** 2 for item in circles(axes.figure)}

@@ -60,12 +60,13 @@ def test_names_beside_the_curves_do_not_collide(make, monkeypatch, count):
     for name in ("step_time.svg", "memory.svg", "training.svg"):
         assert texts_collide(figures[name]) == []
     figure = figures["step_time.svg"]
+    figure.draw_without_rendering()
     axes = figure.axes[0]
-    ends = [axes.transData.transform(line.get_xydata()[-1]) for line in axes.lines if len(line.get_xdata()) == 3]
-    leaders = [
-        line.get_xydata()[0] for line in figure.artists if isinstance(line, Line2D) and line.get_marker() == "None"
-    ]
-    assert sorted(map(tuple, np.round(ends, 3))) == sorted(map(tuple, np.round(leaders, 3) - [3, 0]))
+    curves = [line for line in axes.lines if len(line.get_xdata()) == 3]
+    ends = [axes.transData.transform((line.get_xdata()[-1], line.get_ydata()[-1])) for line in curves]
+    lines = [item for item in figure.artists if isinstance(item, Line2D) and item.get_marker() == "None"]
+    starts = [np.array(line.get_data())[:, 0] - [3, 0] for line in lines]
+    assert np.sort(starts, 0) == pytest.approx(np.sort(ends, 0))
     assert sum("L^" in text.get_text() for text in figures["step_time.svg"].texts) >= count
 
 
