@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -15,6 +16,11 @@ from models.attention import dense_attention
 from models.kernels.kernel_attention import kernel_attention
 from models.kernels.linear_transformer import elu_plus_one
 from models.kernels.performer import performer_attention
+from models.learned.reformer import lsh_attention, lsh_buckets
+from models.learned.routing import routing_attention
+from models.learned.sinkhorn import sinkhorn, sinkhorn_attention, sorting_logits
+from models.low_rank.compressed import compressed_attention
+from models.low_rank.linformer import linformer_attention
 from models.patterns.bigbird import bigbird_attention
 from models.patterns.local import local_attention
 
@@ -95,11 +101,72 @@ def _bigbird(block_size: int) -> Callable[[Arrays], Array]:
 
 
 def _linear(a: Arrays) -> Array:
-    return kernel_attention(elu_plus_one(a["q"]), elu_plus_one(a["k"]), a["v"], a.get("mask"))
+    return kernel_attention(a["q"], a["k"], a["v"], a.get("mask"), elu_plus_one, elu_plus_one)
 
 
 def _performer(kernel: str) -> Callable[[Arrays], Array]:
     return lambda a: performer_attention(a["q"], a["k"], a["v"], a.get("mask"), a["proj"], kernel=kernel)
+
+
+def _reformer(chunk_size: int, *, per_head: bool = True, hugging_face: bool = False) -> Callable[[Arrays], Array]:
+    def run(a: Arrays) -> Array:
+        rotations = a["rotations"] if per_head else a["rotations"][None]
+        # Hugging Face does not scale the scores and adds 1e-6 to the mean of the squares
+        convention: dict[str, Any] = {"scale": 1.0, "epsilon": 1e-6 * a["qk"].shape[3]} if hugging_face else {}
+        buckets = lsh_buckets(a["qk"], rotations)
+        return lsh_attention(a["qk"], a["v"], a.get("mask"), buckets, chunk_size=chunk_size, **convention)
+
+    return run
+
+
+def _reformer_one_chunk(a: Arrays) -> Array:
+    return _reformer(8, hugging_face=True)({**a, "rotations": jnp.ones((2, 8, 1, 1), a["qk"].dtype)})
+
+
+def _routing(a: Arrays) -> Array:
+    return routing_attention(a["q"], a["k"], a["v"], None, a["means"], window=8, epsilon=1e-5)
+
+
+def _sinkhorn(sorting: Callable[[Arrays], Array], *, doubly_stochastic: bool = True) -> Callable[[Arrays], Array]:
+    """The peer begins with relu(x) where the paper and `sinkhorn` have exp(x), so it is given log(relu(x))."""
+
+    def run(a: Arrays) -> Array:
+        logits = sorting(a)
+        if doubly_stochastic:
+            noise = a["gumbel"].reshape(logits.shape)
+            shares = sinkhorn((jnp.log(jax.nn.relu(logits) + 1e-6) + noise) / 0.75, iterations=5)
+        else:
+            shares = jax.nn.softmax(logits) * jax.nn.one_hot(logits.argmax(-1), logits.shape[-1], dtype=logits.dtype)
+        return sinkhorn_attention(a["q"], a["k"], a["v"], None, shares, block_size=8)
+
+    return run
+
+
+def _summed_blocks(a: Arrays) -> Array:
+    return sorting_logits(a["q"], a["k"], None, a["W"] * 8**0.5, block_size=8)  # the peer's summary is the plain sum
+
+
+def _mean_blocks(a: Arrays) -> Array:
+    q, k = (a[name].reshape(2, 4, 8, 2, 8).mean(2) for name in ("q", "k"))
+    return jnp.einsum("bnhk,bmhk->bhnm", q, k) * 8**-0.5
+
+
+def _linformer(a: Arrays) -> Array:
+    k, v = (jnp.broadcast_to(a[name], a["q"].shape) for name in ("k", "v"))  # one file has one head of them
+    return linformer_attention(a["q"], k, v, a.get("mask"), a["E"], a.get("F", a["E"]))
+
+
+def _linformer_shared(a: Arrays) -> Array:
+    return linformer_attention(a["q"], a["k"], a["v"], None, a["E"], a["E"])
+
+
+def _compressed(a: Arrays) -> Array:
+    heads, width, factor = a["q"].shape[2], a["q"].shape[3], a["conv_w"].shape[2]
+    # the peer fills up in front, and scales by the model dim
+    k, v = (jnp.pad(a[name], ((0, 0), (-a[name].shape[1] % factor, 0), (0, 0), (0, 0))) for name in ("k", "v"))
+    kernel = a["conv_w"].reshape(heads, width, width, factor).transpose(3, 0, 2, 1)
+    per_head = (a[name].reshape(heads, width) for name in ("conv_b", "null_k", "null_v"))
+    return compressed_attention(a["q"], k, v, None, kernel, *per_head, scale=(heads * width) ** -0.5)
 
 
 VARIANTS: dict[str, Row] = {
@@ -131,6 +198,48 @@ VARIANTS: dict[str, Row] = {
             # the peer's last block is the padded length's, ours the real length's
             Golden("bigbird_pad_L48_b4_r2", _bigbird(4), rows="real", examples=(0,)),
         ],
+    ),
+    "reformer": Row(
+        "models.learned.reformer.Reformer",
+        toy={"chunk_size": 4},
+        golden=[
+            Golden("reformer_hf_L32_c8_h1_b8", _reformer(8, hugging_face=True)),
+            Golden("reformer_hf_L32_c8_h2_b8", _reformer(8, hugging_face=True)),
+            Golden("reformer_hf_short_L8_c8", _reformer_one_chunk),
+            # the peer's last chunk is the padded length's, ours the real length's
+            Golden("reformer_hf_pad_L32_c8_h2_b8", _reformer(8, hugging_face=True), rows="full"),
+            Golden("reformer_rp_L32_bs4_h1", _reformer(4, per_head=False)),
+        ],
+        options=[{"rounds": 1}],
+    ),
+    "routing": Row(
+        "models.learned.routing.Routing",
+        toy={"clusters": 4, "window": 6},
+        golden=[Golden("routing_L32_c4_w8", _routing)],
+    ),
+    "sinkhorn": Row(
+        "models.learned.sinkhorn.Sinkhorn",
+        toy={"block_size": 4},
+        golden=[
+            Golden("sinkhorn_gumbel_L32_b8", _sinkhorn(_mean_blocks)),
+            Golden("sinkhorn_simple_L32_b8", _sinkhorn(_summed_blocks)),
+            Golden("sinkhorn_top1_L32_b8", _sinkhorn(_mean_blocks, doubly_stochastic=False)),
+        ],
+    ),
+    "linformer": Row(
+        "models.low_rank.linformer.Linformer",
+        toy={"rank": 8},
+        golden=[
+            *(Golden(f"linformer_{case}_L32_k8", _linformer) for case in ("allmasked", "onekv")),
+            Golden("linformer_L32_k8", _linformer),
+            Golden("linformer_sharedEF_L32_k8", _linformer_shared),
+        ],
+        options=[{"shared": True}],
+    ),
+    "compressed": Row(
+        "models.low_rank.compressed.Compressed",
+        golden=[Golden("memcomp_L32_cf3", _compressed), Golden("memcomp_L32_cf4", _compressed)],
+        options=[{"local_heads": 1, "window": 4}],
     ),
     "linear_transformer": Row(
         "models.kernels.linear_transformer.LinearTransformer",
