@@ -21,4 +21,4 @@ class LinearTransformer(AttentionMixer):
     drops_weights = False
 
     def attend(self, q, k, v, mask, drop):
-        return kernel_attention(elu_plus_one(q), elu_plus_one(k), v, mask)
+        return kernel_attention(q, k, v, mask, elu_plus_one, elu_plus_one)

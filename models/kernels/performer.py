@@ -1,15 +1,19 @@
 """Performer: random features whose products are, on average, the softmax kernel (FAVOR+)."""
 
+from functools import partial
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float
 
 from models.attention import require_boolean
-from models.kernels.kernel_attention import kernel_attention
+from models.kernels.kernel_attention import kernel_attention, tokens_at_once
 from models.mixer import AttentionMixer, Drawn, Growth, Sizes
 
 KERNELS = ("softmax", "relu")
+SOFTMAX_OFFSET, RELU_OFFSET = 1e-4, 1e-3  # keep features above 0, as in the authors' code
 
 
 def orthogonal_directions(key: Array, features: int, dim: int) -> Float[Array, "F K"]:
@@ -20,43 +24,55 @@ def orthogonal_directions(key: Array, features: int, dim: int) -> Float[Array, "
     """
     for_directions, for_lengths = jax.random.split(key)
     blocks = -(-features // dim)
-    rotations = jnp.linalg.qr(jax.random.normal(for_directions, (blocks, dim, dim)))[0]
+    rotations, triangle = jnp.linalg.qr(jax.random.normal(for_directions, (blocks, dim, dim)))
+    # QR leaves the signs to the method, which makes some coordinates always negative; these make Q uniform.
+    rotations = rotations * jnp.sign(jnp.diagonal(triangle, axis1=1, axis2=2))[:, None, :]
     lengths = jnp.linalg.norm(jax.random.normal(for_lengths, (features, dim)), axis=1, keepdims=True)
     return rotations.swapaxes(1, 2).reshape(blocks * dim, dim)[:features] * lengths
 
 
 def softmax_features(
-    x: Float[Array, "B L H K"],
-    directions: Float[Array, "F K"],
-    *,
-    shared_peak: bool,
-    mask: Bool[Array, "B L"] | None = None,
-    epsilon: float = 1e-4,
-) -> Float[Array, "B L H F"]:
-    """F^-1/2 (exp(w . x' - |x'|^2 / 2 - peak) + epsilon) for x' = x / K^1/4 and each direction w.
+    x: Float[Array, "*N K"], directions: Float[Array, "F K"], peak: Float[Array, "*N"] | None = None
+) -> Float[Array, "*N F"]:
+    """F^-1/2 (exp(w . x' - |x'|^2 / 2 - peak) + 1e-4) for x' = x / K^1/4 and each direction w.
 
-    The peak, which cancels out of attention but for epsilon, is the largest w . x' of a query, or with `shared_peak`
-    that of all real keys of a head. Choromanski et al. 2020, lemma 1, https://arxiv.org/abs/2009.14794
+    The peak, by default the largest w . x' of each token, cancels out of attention but for the 1e-4.
+    Choromanski et al. 2020, lemma 1, https://arxiv.org/abs/2009.14794
     """
-    wide = jnp.promote_types(x.dtype, jnp.float32)
-    scaled = x.astype(wide) * x.shape[-1] ** -0.25
-    along = jnp.einsum("blhk,fk->blhf", scaled, directions.astype(wide))
-    seen = along if mask is None else jnp.where(mask[..., None, None], along, -jnp.inf)
-    peak = jax.lax.stop_gradient(seen.max((1, 3) if shared_peak else 3, keepdims=True, initial=jnp.finfo(wide).min))
-    exponent = along - (scaled**2).sum(-1, keepdims=True) / 2 - peak
-    if mask is not None:  # padding may lie beyond the peak of the real keys
-        exponent = jnp.where(mask[..., None, None], exponent, 0)
-    features = (jnp.exp(exponent) + epsilon) * len(directions) ** -0.5
+    along, scaled = along_directions(x, directions)
+    if peak is None:
+        peak = jax.lax.stop_gradient(along.max(-1))
+    exponent = along - ((scaled**2).sum(-1) / 2 + peak)[..., None]
+    features = (jnp.exp(exponent) + SOFTMAX_OFFSET) * len(directions) ** -0.5
     return features if x.dtype == jnp.float16 else features.astype(x.dtype)  # gradients are beyond float16's range
 
 
-def relu_features(
-    x: Float[Array, "B L H K"], directions: Float[Array, "F K"] | None, *, epsilon: float = 1e-3
-) -> Float[Array, "B L H F"]:
-    """relu(w . x') + epsilon for x' = x / K^1/4 and each direction w, or for the coordinates without `directions`."""
-    scaled = x * x.shape[-1] ** -0.25
-    along = scaled if directions is None else jnp.einsum("blhk,fk->blhf", scaled, directions.astype(x.dtype))
-    return jax.nn.relu(along) + epsilon
+def relu_features(x: Float[Array, "*N K"], directions: Float[Array, "F K"] | None) -> Float[Array, "*N F"]:
+    """relu(w . x') + 1e-3 for x' = x / K^1/4 and each direction w, or for the coordinates without `directions`."""
+    along = x * x.shape[-1] ** -0.25 if directions is None else along_directions(x, directions)[0].astype(x.dtype)
+    return jax.nn.relu(along) + RELU_OFFSET
+
+
+def along_directions(
+    x: Float[Array, "*N K"], directions: Float[Array, "F K"]
+) -> tuple[Float[Array, "*N F"], Float[Array, "*N K"]]:
+    """w . x' for each direction w, and x' = x / K^1/4, in float32 or wider."""
+    scaled = x.astype(jnp.promote_types(x.dtype, jnp.float32)) * x.shape[-1] ** -0.25
+    return jnp.einsum("...k,fk->...f", scaled, directions.astype(scaled.dtype)), scaled
+
+
+def largest_of_real_keys(
+    k: Float[Array, "B L H K"], mask: Bool[Array, "B L"] | None, directions: Float[Array, "F K"]
+) -> Float[Array, "B L H"]:
+    """The largest w . x' of all real keys of a head, at every real key; without gradient."""
+    tokens = jax.lax.stop_gradient(k).swapaxes(0, 1)
+    own = jax.lax.map(
+        lambda k: along_directions(k, directions)[0].max(-1), tokens, batch_size=tokens_at_once(k.shape[1])
+    ).swapaxes(0, 1)
+    if mask is None:
+        return jnp.broadcast_to(own.max(1, keepdims=True), own.shape)
+    peak = jnp.where(mask[..., None], own, -jnp.inf).max(1, keepdims=True)
+    return jnp.where(mask[..., None], peak, own)  # its own at padding, which may lie beyond the peak
 
 
 def performer_attention(
@@ -68,13 +84,21 @@ def performer_attention(
     *,
     kernel: str = "softmax",
 ) -> Float[Array, "B L H K"]:
-    """Kernel attention with the features of `kernel`, softmax or relu."""
+    """Kernel attention with random features of the softmax kernel exp(q . k / sqrt(K)), or with ReLU features."""
     require_boolean(mask)
     if kernel == "relu":
-        return kernel_attention(relu_features(q, directions), relu_features(k, directions), v, mask)
+        features = partial(relu_features, directions=directions)
+        return kernel_attention(q, k, v, mask, features, features)
     assert directions is not None
-    queries = softmax_features(q, directions, shared_peak=False)
-    return kernel_attention(queries, softmax_features(k, directions, shared_peak=True, mask=mask), v, mask)
+    peak = largest_of_real_keys(k, mask, directions)
+    return kernel_attention(
+        q,
+        (k, peak),
+        v,
+        mask,
+        lambda q: softmax_features(q, directions),
+        lambda key: softmax_features(key[0], directions, key[1]),
+    )
 
 
 class Performer(AttentionMixer):
@@ -105,8 +129,8 @@ class Performer(AttentionMixer):
             raise ValueError(f"kernel {kernel} can't do with features {features} and redraw {redraw}")
         self.kernel, self.features, self.redraw = kernel, features, redraw
         drawn = orthogonal_directions(rngs.params(), features, self.head_dim) if features else None
-        self.directions = None if drawn is None else Drawn(drawn)
-        self.steps = None if redraw is None else Drawn(jnp.zeros((), jnp.int32))
+        self.directions: Any = None if drawn is None else Drawn(drawn)
+        self.steps: Any = None if redraw is None else Drawn(jnp.zeros((), jnp.int32))
 
     def attend(self, q, k, v, mask, drop):
         directions = None if self.directions is None else self.directions[...]

@@ -77,7 +77,7 @@ def test_class_token_stands_in_front_and_is_always_real() -> None:
 
 def test_class_token_counts_towards_the_maximum() -> None:
     model = classifier()
-    with pytest.raises(ValueError, match="66 tokens .* max_length 65"):
+    with pytest.raises(ValueError, match=r"66 tokens .* max_length 65"):
         jax.eval_shape(lambda tokens: model(tokens, None), jnp.zeros((1, 65), int))
     assert jax.eval_shape(lambda tokens: model(tokens, None), jnp.zeros((1, 64), int)).shape == (1, 3)
 
