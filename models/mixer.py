@@ -136,7 +136,8 @@ class AttentionMixer(Mixer):
     def __call__(
         self, x: Float[Array, "B L D"], mask: Bool[Array, "B L"] | None, *, rngs: nnx.Rngs | None = None
     ) -> Float[Array, "B L D"]:
-        return self.out(merge_heads(self.attend(*self.inputs(x), mask, self.weight_dropout(rngs))))
+        attend: Any = self.attend  # a variant may project to more or fewer than three inputs
+        return self.out(merge_heads(attend(*self.inputs(x), mask, self.weight_dropout(rngs))))
 
 
 class Layer(nnx.Module, Facts):
