@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float
 
-from models.attention import Drop
+from models.attention import Drop, require_boolean
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,7 @@ class AttentionMixer(Mixer):
     def __call__(
         self, x: Float[Array, "B L D"], mask: Bool[Array, "B L"] | None, *, rngs: nnx.Rngs | None = None
     ) -> Float[Array, "B L D"]:
+        require_boolean(mask)
         attend: Any = self.attend  # a variant may project to more or fewer than three inputs
         return self.out(merge_heads(attend(*self.inputs(x), mask, self.weight_dropout(rngs))))
 
