@@ -8,7 +8,7 @@ Exit codes: 0 done; 2 bad input or data that could not be had; 75 interrupted, r
 import importlib
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ class Prepared:
 
     Attributes:
         task: the data.
-        found: the raw data, None where it was generated.
+        found: the raw data, None where there is none, as for what is generated.
         check: how the raw file compares with the published one, or nothing.
         seconds: what loading took.
         built: whether it was encoded now; else it came from the cache.
@@ -85,16 +85,17 @@ def _options(arguments: Sequence[str]) -> tuple[list[str], bool]:
 def prepare(config: BenchConfig, download: bool = False) -> Prepared:
     """Loads a run's data, fetching what is missing if asked to; raises DataError."""
     module: Any = importlib.import_module(config.task["_target_"].rpartition(".")[0])
-    where = {key: config.task[key] for key in ("source", "data_dir", "cache_dir")}
+    where = {key: config.task.get(key) for key in ("source", "data_dir", "cache_dir")}
     files: Sequence[KnownFile] = getattr(module, "FILES", ())
+    locate: Callable[..., Found | None] = getattr(module, "locate", lambda **where: None)
     try:
-        found = module.locate(**where)
+        found = locate(**where)
     except NotFound:
         if not (download and files):
             raise
         for file in files:
             fetch(file, downloads(config.cache_dir))
-        found = module.locate(**where)
+        found = locate(**where)
     entries = Path(config.cache_dir).expanduser() / module.__name__.rpartition(".")[2]
     before = set(entries.glob("*/task.json"))
     started = time.monotonic()
@@ -115,7 +116,7 @@ def show(prepared: Prepared, config: BenchConfig) -> None:
     """Prints what a task's data is."""
     task, console = prepared.task, Console()
     console.print(_table(task, config.preset))
-    origin = f"from {prepared.found.kind} {prepared.found.path}" if prepared.found else "made here by its published law"
+    origin = f"from {prepared.found.kind} {prepared.found.path}" if prepared.found else f"{task.source} here"
     tokens = sum(len(getattr(task, name).tokens) for name in SPLITS)
     lines = [
         origin + (f" ({prepared.check})" if prepared.check else ""),

@@ -49,19 +49,19 @@ class Search:
         self.roots = [*release, prepared, downloads(cache_dir)]
         self._tried: list[str] = []
 
-    def first(self, *names: str, holding: str = "") -> Path | None:
+    def first(self, *names: str, holding: Sequence[str] = ()) -> Path | None:
         """The first of `names` that is there, None if none is.
 
         Args:
             names: relative paths, the preferred one first; `*` stands for anything, a final `/` for a folder.
-            holding: what a folder must hold to count.
+            holding: what a folder must hold, all of it, to count.
         """
         for name in names:
-            self._tried.append(name + holding)
+            self._tried.append((name + "".join(holding[:1])).removeprefix("./"))
             relative, there = name.rstrip("/"), os.path.isdir if name.endswith("/") else os.path.isfile
             for root in self.roots:
                 for path in sorted(root.glob(relative)) if "*" in name else [root / relative]:
-                    if there(path) and os.path.exists(path / holding):
+                    if there(path) and all(os.path.exists(path / inner) for inner in holding):
                         return path
         return None
 

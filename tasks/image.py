@@ -80,7 +80,7 @@ def load(
         version=VERSION,
         source=source,
         parameters={"max_length": max_length, "grey": grey, "examples": sizes},
-        files=[found.path] if found.kind == "archive" else sorted(found.path.iterdir()),
+        files=_files(found),
     )
 
 
@@ -92,13 +92,19 @@ def locate(source: str, *, data_dir: str | Path, cache_dir: str | Path) -> Found
     by_tfds = "downloads/*cifar-10-binary*.tar.gz", "downloads/cifar10/*cifar-10-binary*.tar.gz"
     if archive := search.first("cifar-10-binary.tar.gz", "cifar-10-binary.tar", *by_tfds):
         return Found(archive, "archive")
-    if folder := search.first("cifar-10-batches-bin/", "./", holding=_TEST_FILE):
+    if folder := search.first("cifar-10-batches-bin/", "./", holding=[_TEST_FILE]):
         return Found(folder, "folder")
     if folder := find_prepared(search, "cifar10"):
         return Found(folder, "prepared")
     python_version = search.first("cifar-10-python.tar.gz", "cifar-10-batches-py/")
     note = [f"{python_version} is made of pickles, which are never loaded."] if python_version else []
     raise search.not_found("CIFAR-10 (source=official)", "image", FILES, *note)
+
+
+def _files(found: Found) -> list[Path]:
+    if found.kind == "folder":
+        return [path for path in (found.path / name for name in (*_TRAIN_FILES, _TEST_FILE)) if path.is_file()]
+    return sorted(found.path.iterdir()) if found.kind == "prepared" else [found.path]
 
 
 def to_grey(rgb: np.ndarray, formula: str) -> np.ndarray:

@@ -92,10 +92,8 @@ def locate(source: str, *, data_dir: str | Path, cache_dir: str | Path) -> Found
     if source != "official":
         raise DataError(f"listops: unknown source {source!r}; it is generated or official")
     search = Search(data_dir, cache_dir)
-    for folder in ("", "listops-1000/"):
-        train = search.first(f"{folder}{OFFICIAL_FILES['train']}")
-        if train and all((train.parent / name).is_file() for name in OFFICIAL_FILES.values()):
-            return Found(train.parent, "tables")
+    if folder := search.first("./", "listops-1000/", holding=[*OFFICIAL_FILES.values()]):
+        return Found(folder, "tables")
     raise search.not_found(
         f"{', '.join(OFFICIAL_FILES.values())} together",
         "listops",

@@ -18,7 +18,7 @@ _AT_ONCE = 1000  # examples
 
 def find_prepared(search: Search, name: str) -> Path | None:
     """The folder of a prepared set; `name` is its relative path without the version."""
-    return search.first(f"{name}/*/", holding="dataset_info.json")
+    return search.first(f"{name}/*/", holding=["dataset_info.json"])
 
 
 def read_prepared(folder: Path, split: str) -> Iterator[dict[str, Any]]:

@@ -36,7 +36,7 @@ RELEASE = KnownFile("lra_release.gz", "https://storage.googleapis.com/long-range
 _MEMBER = re.compile(r"(?:^|/)new_aan_pairs\.(train|eval|test)\.tsv$")
 _IDENTIFIER = re.compile(rb"[\w-][\w.-]*")
 _SPLITS = {name: split for split, name in _NAMES.items()}
-_FOLDERS = ("", "tsv_data/", "aan/")
+_FOLDERS = ("./", "tsv_data/", "aan/")
 
 
 def load(
@@ -65,7 +65,7 @@ def load(
     sizes = sizes_of("retrieval", examples, FULL_SIZES)
     files, papers = [found.path], None
     if found.kind != "archive":
-        files = list(_tables(found).values())
+        files = [found.path / name for name in _tables(found.kind)]
     if found.kind == "ids":
         papers = Papers(_papers_folder(data_dir, cache_dir, found.path), max_length, decode_literals)
         files.append(papers.folder)
@@ -85,17 +85,20 @@ def locate(source: str, *, data_dir: str | Path, cache_dir: str | Path) -> Found
     if source != "official":
         raise DataError(f"retrieval: unknown source {source!r}; it is official")
     search = Search(data_dir, cache_dir)
-    if table := search.first(*(f"{folder}new_aan_pairs.train.tsv" for folder in _FOLDERS)):
-        return Found(table.parent, "tables")
+    if folder := search.first(*_FOLDERS, holding=_tables("tables")):
+        return Found(folder, "tables")
     if archive := search.first("lra_release.gz", "lra_release.tar.gz", "lra_release.tar"):
         return Found(archive, "archive")
-    if table := search.first(*(f"{folder}new_aan_pairs.train.only_ids.tsv" for folder in _FOLDERS)):
-        return Found(table.parent, "ids")
+    if folder := search.first(*_FOLDERS, holding=_tables("ids")):
+        return Found(folder, "ids")
+    some = search.first(*(folder + name for folder in _FOLDERS for name in _tables("tables")))
+    note = [f"{some} is there, but the three tables belong together."] if some else []
     raise search.not_found(
         "AAN pairs (source=official)",
         "retrieval",
         FILES,
         f"Or {RELEASE}; it has 7.7 GB, is read without unpacking it, and its address is reported closed.",
+        *note,
     )
 
 
@@ -204,14 +207,9 @@ def _papers_folder(data_dir: str | Path, cache_dir: str | Path, table: Path) -> 
     return folder
 
 
-def _tables(found: Found) -> dict[str, Path]:
-    """The three tables by split; raises DataError where one is missing."""
-    suffix = ".only_ids.tsv" if found.kind == "ids" else ".tsv"
-    tables = {split: found.path / f"new_aan_pairs.{name}{suffix}" for split, name in _NAMES.items()}
-    missing = [path.name for path in tables.values() if not path.is_file()]
-    if missing:
-        raise DataError(f"retrieval: {found.path} lacks {', '.join(missing)}; all three tables belong together")
-    return tables
+def _tables(kind: str) -> list[str]:
+    """Names of the tables of training, validation and test pairs."""
+    return [f"new_aan_pairs.{name}{'.only_ids' if kind == 'ids' else ''}.tsv" for name in _NAMES.values()]
 
 
 def _task(
@@ -247,9 +245,9 @@ def _task(
     if found.kind == "archive":
         read_members(found, _MEMBER, read_member, [RELEASE])
     else:
-        for split, path in _tables(found).items():
-            with open(path, "rb") as lines:
-                read(split, str(path), lines)
+        for split, name in zip(_NAMES, _tables(found.kind), strict=True):
+            with open(found.path / name, "rb") as lines:
+                read(split, str(found.path / name), lines)
     if missing := set(SPLITS) - set(splits):
         raise DataError(f"{found.path} lacks new_aan_pairs.{_NAMES[missing.pop()]}.tsv")
     return task_of(

@@ -106,7 +106,7 @@ def locate(source: str, *, data_dir: str | Path, cache_dir: str | Path) -> Found
     by_tfds = "downloads/*aclImdb_v1*.tar.gz", "downloads/imdb_reviews/*aclImdb_v1*.tar.gz"
     if archive := search.first("aclImdb_v1.tar.gz", "aclImdb_v1.tar", *by_tfds):
         return Found(archive, "archive")
-    if folder := search.first("aclImdb/", "./", holding="train/pos"):
+    if folder := search.first("aclImdb/", "./", holding=["train/pos", "train/neg", "test/pos", "test/neg"]):
         return Found(folder, "folder")
     if folder := find_prepared(search, "imdb_reviews/plain_text"):
         return Found(folder, "prepared")

@@ -103,7 +103,7 @@ def test_generated_data_needs_no_file(tmp_path, capsys):
     small += ["task.examples.validation=5", "task.examples.test=5", *places(tmp_path)]
     assert main(["task=listops", "preset=mini", *small]) == 0
     said = capsys.readouterr().out
-    assert "\n  made here by its published law\n" in said
+    assert "\n  generated here\n" in said
     assert "root operator " in said
     assert listops.locate("generated", data_dir=".", cache_dir=".") is None
 

@@ -44,9 +44,9 @@ def test_a_file_is_found_in_every_place_people_have_it(search, tmp_path, place):
     write_folder(tmp_path / place, {"tsv_data/x.tsv": b""})
     assert search.first("y.tsv", "tsv_data/x.tsv") == tmp_path / place / "tsv_data/x.tsv"
     assert search.first("tsv_data/") == tmp_path / place / "tsv_data"
-    assert search.first("*data/", holding="x.tsv") == tmp_path / place / "tsv_data"
+    assert search.first("*data/", holding=["x.tsv"]) == tmp_path / place / "tsv_data"
     assert search.first("tsv_data") is None, "a folder is no file"
-    assert search.first("tsv_data/", holding="z.tsv") is None
+    assert search.first("tsv_data/", holding=["x.tsv", "z.tsv"]) is None
 
 
 def test_the_preferred_name_wins_over_the_nearer_place(search, tmp_path):
@@ -56,11 +56,11 @@ def test_the_preferred_name_wins_over_the_nearer_place(search, tmp_path):
 
 def test_what_is_missing_is_listed_with_every_path_and_the_way_to_get_it(search, tmp_path):
     search.first("a.tsv", "sub/a.tsv")
-    search.first("set/", holding="train")
+    search.first("set/", "./", holding=["train", "test"])
     error = search.not_found("pairs", "toy", [KNOWN], "Or make them yourself.")
     assert isinstance(error, NotFound)
     lines = str(error).splitlines()
-    assert lines[0] == "toy: no pairs found. Looked for a.tsv, sub/a.tsv, set/train in"
+    assert lines[0] == "toy: no pairs found. Looked for a.tsv, sub/a.tsv, set/train, train in"
     assert lines[1:7] == [f"  {tmp_path / place}" for place in [*PLACES, "cache/downloads"]]
     assert "`make data TASK=toy ARGS=download=true`" in lines[7]
     assert str(tmp_path / "data") in lines[7]

@@ -203,8 +203,12 @@ def test_fewer_rows_are_the_first_and_missing_rows_an_error(tmp_path):
 
 def test_tables_belong_together(tmp_path):
     write_folder(tmp_path / "data", {name: text for name, text in TABLES.items() if "eval" not in name})
-    with pytest.raises(DataError, match=r"lacks new_aan_pairs\.eval\.tsv; all three tables belong together"):
+    with pytest.raises(
+        NotFound, match=r"data/new_aan_pairs\.train\.tsv is there, but the three tables belong together"
+    ):
         load(tmp_path / "cache", tmp_path / "data")
+    write_folder(tmp_path / "data" / "lra_release" / "tsv_data", TABLES)
+    assert len(load(tmp_path / "cache", tmp_path / "data").train) == 6, "an incomplete place hides no complete one"
     write_tar(tmp_path / "tar" / "lra_release.gz", {"x/new_aan_pairs.train.tsv": TABLES["new_aan_pairs.train.tsv"]})
     with pytest.raises(DataError, match=r"lra_release\.gz lacks new_aan_pairs\."):
         load(tmp_path / "cache", tmp_path / "tar")
