@@ -95,8 +95,8 @@ def sinkhorn_attention(
 class Sinkhorn(AttentionMixer):
     """Blocks of `block_size` attend to themselves and to the mixture of blocks that the sorting network gives them.
 
-    The network's logits are those of a matrix exp(logits / temperature), as in the paper; it is linear, so that every
-    logit has a gradient. In training Gumbel noise is added to the logits. In evaluation there is none.
+    The network is linear and its logits are those of exp(logits / temperature), as in the paper, so that every one has
+    a gradient. They start small, where few iterations suffice. Gumbel noise is added in training, not in evaluation.
     """
 
     family = "learned"
@@ -115,7 +115,7 @@ class Sinkhorn(AttentionMixer):
         super().__init__(sizes, rngs=rngs)
         self.block_size, self.iterations, self.temperature = block_size, iterations, temperature
         shape = (self.heads, 2 * self.head_dim, -(-sizes.max_length // block_size))
-        init = nnx.initializers.lecun_normal(batch_axis=0)
+        init = nnx.initializers.variance_scaling(1 / 16, "fan_in", "normal", batch_axis=0)
         self.sorting = nnx.Param(init(rngs.params(), shape))
 
     def attend(self, q, k, v, mask, drop, noise=None):
