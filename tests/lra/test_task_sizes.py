@@ -83,6 +83,27 @@ def test_image_is_trained_as_published():
         assert config.task["max_length"] == 1024
 
 
+@pytest.mark.parametrize(
+    ("task", "preset", "row"),
+    [
+        ("pathfinder", "lra", (200 * 312, 312, 512, 0.001, None, 32, 4, 4, 16, 32, "mean", "sinusoidal")),
+        ("pathfinder", "paper", (200 * 312, 312, 512, 0.01, None, 32, 8, 4, 128, 128, "mean", "sinusoidal")),
+        ("pathx", "lra", (200 * 2500, 2500, 64, 0.001, 1.0, 32, 2, 1, 16, 32, "mean", "learned")),
+        ("pathx", "paper", (200 * 2500, 2500, 64, 0.001, 1.0, 32, 2, 1, 16, 32, "mean", "learned")),
+    ],
+)
+def test_pathfinder_and_path_x_are_trained_as_published(task, preset, row):
+    """200 epochs, the first of them warm-up; the appendix says nothing of Path-X."""
+    config = compose_run(["model=transformer", f"task={task}", f"preset={preset}", "seed=0"])
+    train, encoder = config.train, config.encoder
+    assert row == (
+        *(train.steps, train.warmup_steps, train.batch_size, train.learning_rate, train.clip_norm),
+        *(encoder.dim, encoder.heads, encoder.layers, encoder.qkv_dim, encoder.mlp_dim),
+        *(encoder.pooling.value, encoder.positions.value),
+    )
+    assert (train.schedule.value, train.weight_decay) == ("cosine", 0.0)
+
+
 def test_text_and_retrieval_of_the_paper_differ_as_the_appendix_says():
     def composed(task, preset):
         return compose_run(["model=transformer", f"task={task}", f"preset={preset}", "seed=0"])
