@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from lra.report import style
 from lra.report.published import Bubbles
-from lra.report.rows import FIVE, MARKS, PATH_X, Comparison, Row, title
+from lra.report.rows import FIVE, MARKS, PATH_X, Comparison, Row, baselines, title
 
 PRESETS = {
     "mini": "Preset mini: shortened tasks, short training; a rough comparison, not comparable with published figures.",
@@ -38,6 +38,8 @@ def about_chart(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
     notes = about_scores([point.row for point in comparison.points], comparison.preset)
     if len(comparison.tasks) != len(FIVE):
         notes.insert(0, f"Not the LRA score: drawn is what all variants share, {_titles(set(comparison.tasks))}.")
+    if len(comparison.tasks) == 1:
+        notes += _baselines(comparison)
     if comparison.memory_source:
         notes.append(f"Circle area: peak memory {style.MEMORY[comparison.memory_source]}.")
     if unknown := [point.row.label for point in comparison.points if point.memory is None]:
@@ -67,6 +69,18 @@ def about_paper(published: Bubbles, comparison: Comparison) -> list[str]:
     if comparison.condition and comparison.condition.mode != "train":
         sentences.append("The paper timed training, ours are timed in inference.")
     return [" ".join(sentences)]
+
+
+def _baselines(comparison: Comparison) -> list[str]:
+    """What a score on the chart's only task has to beat."""
+    task = comparison.tasks[0]
+    found = baselines([point.row for point in comparison.points])
+    words = [
+        f"{name.replace('_', ' ')} {' or '.join(map(style.percent, by_task[task]))} %"
+        for name, by_task in found.items()
+        if task in by_task
+    ]
+    return [f"Baselines: {', '.join(words)}."] if words else []
 
 
 def _titles(tasks: set[str]) -> str:
