@@ -21,7 +21,9 @@ from lra.variants import ROOT
 
 FINAL_FILE, PROGRESS_FILE = "tracking_final.json", "tracked.json"
 Mode = Literal["none", "offline", "online"]
-POLL_SECONDS, PATIENCE_SECONDS = 1.0, 60.0
+POLL_SECONDS = 1.0
+ONLINE_SECONDS, PATIENCE_SECONDS = 20.0, 60.0  # for the first answer of the server, and for the last
+KEPT_OFFLINE = 4  # exit code
 
 
 def mode(tracking: Tracking) -> Mode:
@@ -54,8 +56,11 @@ class Tracker:
         try:
             code = self.process.wait(timeout=PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            return f"tracking did not end within {PATIENCE_SECONDS:.0f} s and was left behind"
+            os.killpg(self.process.pid, signal.SIGKILL)  # wandb has a process of its own
+            self.process.wait()
+            return f"tracking did not end within {PATIENCE_SECONDS:.0f} s and was ended"
+        if code == KEPT_OFFLINE:
+            return f"no connection to W&B, the run was kept in {self.folder / 'wandb'}; `wandb sync` sends it"
         return f"tracking failed; see {self.folder / 'tracking.log'}" if code else None
 
 
@@ -85,18 +90,15 @@ def main(folder: Path, parent: int) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run decides when it ends; this follows
     specification: dict[str, Any] = read_json(folder / "specification.json") or {}
     tracked = read_json(folder / PROGRESS_FILE) or {"step": 0}
-    config = specification["config"]
-    run = wandb.init(
-        project=os.environ.get("WANDB_PROJECT", "long-range-arena"),
-        id=specification["id"],
-        name=specification["title"],
-        group=specification["group"],
-        config=config,
-        dir=folder,
-        mode=cast(Any, mode(Tracking[config["tracking"]])),
-        resume="allow",
-        settings=wandb.Settings(init_timeout=PATIENCE_SECONDS),
-    )
+    asked = mode(Tracking[specification["config"]["tracking"]])
+    try:
+        run = _start(folder, specification, asked)
+    except wandb.errors.Error as error:
+        if asked == "offline":
+            raise
+        print(f"{error}\nkept offline instead", file=sys.stderr)
+        wandb.teardown()
+        run = _start(folder, specification, "offline")
     for row in rows(folder, specification["history"], parent):
         if row["step"] > tracked["step"]:
             run.log(row, step=row["step"])
@@ -113,7 +115,24 @@ def main(folder: Path, parent: int) -> int:
         artifact.add_file(final["file"])
         run.log_artifact(artifact)
     run.finish(exit_code=0 if score["status"] == "complete" else 1)
-    return 0
+    return KEPT_OFFLINE if run.offline and asked == "online" else 0
+
+
+def _start(folder: Path, specification: dict[str, Any], mode: Any) -> Any:
+    """One W&B run for all attempts at a run: they have one id."""
+    import wandb
+
+    return wandb.init(
+        project=os.environ.get("WANDB_PROJECT", "long-range-arena"),
+        id=specification["id"],
+        name=specification["title"],
+        group=specification["group"],
+        config=specification["config"],
+        dir=folder,
+        mode=mode,
+        resume="allow",
+        settings=wandb.Settings(init_timeout=ONLINE_SECONDS),
+    )
 
 
 if __name__ == "__main__":
