@@ -74,7 +74,8 @@ def compile_cell(config: BenchConfig, mode: str, length: int) -> Cell:
     started = time.perf_counter()
     traced = program.trace(*arguments)
     compiled = traced.lower().compile()
-    return Cell(compiled, arguments, program_flops(traced), time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    return Cell(compiled, arguments, program_flops(traced), seconds)
 
 
 def random_batch(batch_size: int, length: int) -> Batch:
