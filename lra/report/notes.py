@@ -46,7 +46,8 @@ def about_chart(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
         notes.append(f"Without a circle, memory unknown: {', '.join(unknown)}.")
     if comparison.reference:
         notes.append("Dashed lines: the Transformer.")
-    if len(comparison.points) > 1:
+    fastest = max(comparison.points, key=lambda point: (point.speed, point.accuracy), default=None)
+    if fastest and any(point.accuracy > fastest.accuracy for point in comparison.points):  # else the front is one point
         notes.append("Yellow line: the Pareto front; no variant is both faster and better than one on it.")
     counts = {len(point.row.tasks[task].complete) for point in comparison.points for task in comparison.tasks}
     if counts:

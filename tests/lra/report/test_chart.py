@@ -149,6 +149,7 @@ def test_the_front_is_drawn_in_steps_that_promise_nothing_between(make):
     (front,) = [line for line in figure.axes[0].lines if line.get_drawstyle() != "default"]
     assert [tuple(point) for point in front.get_xydata()] == [(40, 50), (80, 30)]
     assert front.get_drawstyle() == "steps-pre"
+    assert "Pareto" in " ".join(notes.about_chart(compare_rows(join(load(make.root), "mini"), "mini"), []))
 
 
 def test_bars_are_the_deviation_over_seeds(make):
@@ -159,6 +160,7 @@ def test_bars_are_the_deviation_over_seeds(make):
     figure: Any = chart.draw(chart.absolute(comparison))
     (bar,) = figure.axes[0].containers
     assert bar.lines[2][0].get_segments()[0][:, 1] == pytest.approx([30, 50])
+    assert "Pareto" not in " ".join(notes.about_chart(comparison, []))
     assert "over 3 seeds" in " ".join(notes.about_chart(comparison, []))
 
 
