@@ -5,6 +5,7 @@ best parameters so far, and a small JSON with the step, the history and what the
 """
 
 import contextlib
+import copy
 import errno
 import hashlib
 import json
@@ -44,10 +45,13 @@ class Checkpoints:
 
     def save(self, step: int, arrays: Any, facts: dict[str, Any]) -> None:
         """Starts to save a pytree and JSON facts as step `step`; raises what went wrong with the save before."""
-        flat = {name: np.asarray(leaf) for name, leaf in _named_leaves(arrays)}
-        facts = facts | {"belongs_to": self.belongs_to}
+        # Copies, since training goes on while this is being written: it gives the state's memory away and adds to lists.
+        flat = {name: np.array(leaf) for name, leaf in _named_leaves(arrays)}
+        facts = copy.deepcopy(facts) | {"belongs_to": self.belongs_to}
         facts["checksum"] = _checksum(flat, facts)
         with self._disk_errors():
+            if step in self.manager.all_steps():  # left by a stop before this step's evaluation; orbax would keep that
+                self.manager.delete(step)
             self.manager.save(
                 step, args=ocp.args.Composite(arrays=ocp.args.StandardSave(flat), facts=ocp.args.JsonSave(facts))
             )

@@ -60,14 +60,23 @@ def evaluate(
     max_length: int,
     report: Callable[[int], None] = lambda done: None,
 ) -> Evaluation:
-    """Predicts a whole split in batches of one shape; the last one is filled up and the filling is cut off again."""
+    """Predicts a whole split in batches of one shape; the last one is filled up and the filling is cut off again.
+
+    `report` is told how many examples are done; the device has at most one batch in hand beyond them.
+    """
     count = len(split)
-    pending = []
+    parts: list[tuple[np.ndarray, np.ndarray]] = []
+    waiting = None
     for start in range(0, count, batch_size):
         examples = np.minimum(np.arange(start, start + batch_size), count - 1)
-        pending.append(predict(params, rest, split.batch(examples, max_length)))
-        report(min(start + batch_size, count))
+        batch, waiting = waiting, predict(params, rest, split.batch(examples, max_length))
+        if batch is not None:
+            parts.append((np.asarray(batch[0]), np.asarray(batch[1])))
+            report(start)
+    if waiting is not None:
+        parts.append((np.asarray(waiting[0]), np.asarray(waiting[1])))
+        report(count)
     predictions, losses = (
-        np.concatenate([np.asarray(part[i]) for part in pending])[:count] if pending else np.empty(0) for i in (0, 1)
+        np.concatenate([part[i] for part in parts])[:count] if parts else np.empty(0) for i in (0, 1)
     )
     return Evaluation(predictions, np.asarray(split.labels, np.int32), losses)

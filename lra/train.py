@@ -83,23 +83,24 @@ class Training:
         train = self.config.train
         started, before = time.monotonic(), self.seconds
         step, pending = self.step, None
-        while step < train.steps and not self._out_of_time():
+        while True:
+            finished = step >= train.steps or self._out_of_time()
+            due = step > 0 and (finished or step % train.evaluate_every == 0)
+            if due or stop():
+                self._read_loss(pending, step)
+                pending = None
+            if due and not self._evaluated(step):
+                self._evaluate(step, progress, stop)
+                self.save(step)
+            if finished:
+                break
+            if stop():
+                self._interrupt(step)
             self.state, loss = self.train_step(self.state, self._batch(step))
             self._read_loss(pending, step)  # of the step before: the device already works on this one
             step, pending = step + 1, loss
             self.seconds = before + time.monotonic() - started
             progress.step(step)
-            last = step == train.steps or self._out_of_time()
-            if last or step % train.evaluate_every == 0:
-                self._read_loss(pending, step)
-                pending = None
-                self._evaluate(step, progress)
-                self.save(step)
-            if stop() and not last:
-                self._read_loss(pending, step)
-                self.save(step)
-                self.checkpoints.wait()
-                raise Interrupted(f"stopped after step {step:,} of {train.steps:,}; run again to go on")
         self.checkpoints.wait()
 
     def test(self) -> Evaluation:
@@ -133,8 +134,20 @@ class Training:
         if not math.isfinite(self.losses[-1]):
             raise Diverged(f"the loss of step {step:,} is {self.losses[-1]}")
 
-    def _evaluate(self, step: int, progress: TrainingProgress) -> None:
-        result = self._predict(self.state.params, self.state.rest, self.task.validation)
+    def _evaluated(self, step: int) -> bool:
+        return bool(self.history) and self.history[-1]["step"] == step
+
+    def _interrupt(self, step: int) -> None:
+        self.save(step)
+        self.checkpoints.wait()
+        raise Interrupted(f"stopped after step {step:,} of {self.config.train.steps:,}; run again to go on")
+
+    def _evaluate(self, step: int, progress: TrainingProgress, stop: Callable[[], bool]) -> None:
+        def stop_between_batches(done: int) -> None:
+            if stop():
+                self._interrupt(step)  # not evaluated yet: that is what the next attempt begins with
+
+        result = self._predict(self.state.params, self.state.rest, self.task.validation, stop_between_batches)
         if result.accuracy > self.best.accuracy:
             self.best = Best(result.accuracy, step, *_on_host((self.state.params, self.state.rest)))
         row = {
@@ -149,9 +162,11 @@ class Training:
             file.write(json.dumps(row) + "\n")
         progress.evaluated(step, row["train_loss"], result.accuracy)
 
-    def _predict(self, params: Any, rest: Any, split: Split) -> Evaluation:
-        size = self.config.train.batch_size
-        return evaluate(self.predict, params, rest, split, batch_size=size, max_length=self.task.max_length)
+    def _predict(
+        self, params: Any, rest: Any, split: Split, report: Callable[[int], None] = lambda done: None
+    ) -> Evaluation:
+        size, length = self.config.train.batch_size, self.task.max_length
+        return evaluate(self.predict, params, rest, split, batch_size=size, max_length=length, report=report)
 
     def _out_of_time(self) -> bool:
         minutes = self.config.train.minutes
@@ -204,6 +219,8 @@ def work(folder: Path, specification: dict[str, Any]) -> tuple[str, str | None]:
             training.run(progress, stop)
         except (Diverged, Interrupted) as problem:
             status, error = type(problem).__name__.lower(), str(problem)
+        finally:
+            training.checkpoints.wait()  # a process that ends takes a save under way with it
     result: dict[str, Any] = {
         "parameters": parameter_facts(config.model, config.encoder, **training.sizes),
         "device": jax.devices()[0].device_kind,

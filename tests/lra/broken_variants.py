@@ -32,8 +32,8 @@ class IgnoresMask(Sound):
 
 
 class TakesIntegerMask(Sound):
-    def attend(self, q, k, v, mask, drop):
-        return dense_attention(q, k, v, None if mask is None else mask.astype(bool), drop=drop)
+    def __call__(self, x, mask, *, rngs=None):
+        return super().__call__(x, None if mask is None else mask.astype(bool), rngs=rngs)
 
 
 class CountsPaddedLength(Sound):
