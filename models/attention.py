@@ -78,19 +78,24 @@ def softmax_sums(
     Dividing after the product with V instead of before saves two passes over the weights.
     """
     wide = jnp.promote_types(q.dtype, jnp.float32)
-    q, k, v = (jnp.swapaxes(x, -3, -2) for x in (q, k, v))  # a head's rows side by side: faster than einsum's own order
+    q, k = (jnp.swapaxes(x, -3, -2) for x in (q, k))  # a head's rows side by side: faster than einsum's own order
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     logits = jnp.einsum("...sk,...jk->...sj", q * scale, k, preferred_element_type=wide)
     if bias is not None:
         logits = logits + bias
     if allowed is not None:
         logits = jnp.where(allowed, logits, -jnp.inf)
+    return sums_of_logits(logits, v, drop)
+
+
+def sums_of_logits(logits: Float[Array, "*N H S J"], v: Float[Array, "*N J H V"], drop: Drop | None = None) -> Sums:
+    """The sums of softmax(logits) V; a pair at -inf is not allowed."""
     # The peak cancels out of every quotient of the sums, so it needs no gradient.
-    peak = jax.lax.stop_gradient(jnp.maximum(logits.max(-1, keepdims=True), jnp.finfo(wide).min))
+    peak = jax.lax.stop_gradient(jnp.maximum(logits.max(-1, keepdims=True), jnp.finfo(logits.dtype).min))
     weights = jnp.exp(logits - peak)
     total = weights.sum(-1, keepdims=True)
     weights = (drop(weights) if drop else weights).astype(v.dtype)
-    values = jnp.einsum("...sj,...jv->...sv", weights, v, preferred_element_type=wide)
+    values = jnp.einsum("...sj,...jv->...sv", weights, v.swapaxes(-3, -2), preferred_element_type=logits.dtype)
     return Sums(*(jnp.swapaxes(x, -3, -2) for x in (peak, total, values)))
 
 

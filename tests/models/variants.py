@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from models.attention import dense_attention
+from models.attention_free.mlp_mixer import mix_tokens
 from models.kernels.kernel_attention import kernel_attention
 from models.kernels.linear_transformer import elu_plus_one
 from models.kernels.performer import performer_attention
@@ -23,6 +24,15 @@ from models.low_rank.compressed import compressed_attention
 from models.low_rank.linformer import linformer_attention
 from models.patterns.bigbird import bigbird_attention
 from models.patterns.local import local_attention
+from models.synthetic.synthesizer import (
+    Part,
+    dense_logits,
+    dot_logits,
+    factorized_dense_logits,
+    factorized_random_logits,
+    random_logits,
+    synthesizer_attention,
+)
 
 Arrays = Mapping[str, Array]
 
@@ -106,6 +116,39 @@ def _linear(a: Arrays) -> Array:
 
 def _performer(kernel: str) -> Callable[[Arrays], Array]:
     return lambda a: performer_attention(a["q"], a["k"], a["v"], a.get("mask"), a["proj"], kernel=kernel)
+
+
+def _synthesizer(*parts: Callable[[Arrays], Part]) -> Callable[[Arrays], Array]:
+    return lambda a: synthesizer_attention([part(a) for part in parts], a["v"])
+
+
+def _random(a: Arrays) -> Part:
+    return a["R"], lambda rows: random_logits(rows, 32)
+
+
+def _factorized_random(a: Arrays) -> Part:
+    return a["R1"], lambda rows: factorized_random_logits(rows, a["R2"], 32)
+
+
+def _synthetic_dense(a: Arrays) -> Part:
+    return a["x"], lambda x: dense_logits(x, *(a[name] for name in ("W1", "b1", "W2", "b2")), length=32)
+
+
+def _factorized_dense(a: Arrays) -> Part:
+    names = ("W1", "b1", "WA", "bA", "WB", "bB")
+    return a["x"], lambda x: factorized_dense_logits(x, *(a[name] for name in names), length=32)
+
+
+def _dot(a: Arrays) -> Part:
+    return a["q"], lambda q: dot_logits(q, a["k"])
+
+
+def _mlp_mixer(a: Arrays) -> Array:
+    # the file has the normalisation and the residual connection of the layer around
+    x = a["x"]
+    spread = jnp.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    normed = (x - x.mean(-1, keepdims=True)) / spread * a["ln_g"][None, None] + a["ln_b"][None, None]
+    return x + mix_tokens(normed, None, a["W1"], a["b1"], a["W2"], a["b2"])
 
 
 def _reformer(chunk_size: int, *, per_head: bool = True, hugging_face: bool = False) -> Callable[[Arrays], Array]:
@@ -257,5 +300,22 @@ VARIANTS: dict[str, Row] = {
             Golden("favor_relu_pad_L32_m16", _performer("relu")),
         ],
         options=[{"kernel": "relu"}, {"kernel": "relu", "features": 0}, {"redraw": 10}],
+    ),
+    "synthesizer": Row(
+        "models.synthetic.synthesizer.Synthesizer",
+        toy={"rank": 4},
+        golden=[
+            Golden("synth_random_L32", _synthesizer(_random)),
+            Golden("synth_frandom_L32_k8", _synthesizer(_factorized_random)),
+            Golden("synth_dense_L32", _synthesizer(_synthetic_dense)),
+            Golden("synth_fdense_outer_L32", _synthesizer(_factorized_dense)),
+            Golden("synth_random_plus_dot_L32", _synthesizer(_random, _dot)),
+        ],
+        options=[{"forms": ["random", "dot"]}, {"forms": ["dense"]}, {"forms": ["factorized_dense"]}],
+    ),
+    "mlp_mixer": Row(
+        "models.attention_free.mlp_mixer.MLPMixer",
+        toy={"hidden": 16},
+        golden=[Golden("mixer_token_L16_d12", _mlp_mixer)],
     ),
 }
