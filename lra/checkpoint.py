@@ -45,7 +45,7 @@ class Checkpoints:
 
     def save(self, step: int, arrays: Any, facts: dict[str, Any]) -> None:
         """Starts to save a pytree and JSON facts as step `step`; raises what went wrong with the save before."""
-        # Copies, since training goes on while this is being written: it gives the state's memory away and adds to lists.
+        # Copies: training goes on while this is being written, gives the state's memory away and adds to lists.
         flat = {name: np.array(leaf) for name, leaf in _named_leaves(arrays)}
         facts = copy.deepcopy(facts) | {"belongs_to": self.belongs_to}
         facts["checksum"] = _checksum(flat, facts)

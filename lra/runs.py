@@ -3,7 +3,7 @@
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -42,11 +42,9 @@ class Run:
     def of(cls, overrides: Sequence[str], config: BenchConfig) -> "Run":
         """The run of a composed configuration; its first overrides name variant, task, preset and seed."""
         variant, task = (text.partition("=")[2] for text in overrides[:2])
-        changed, plain = (
-            {key: value for key, value in identity(each).items() if key != "seed"}
-            for each in (config, compose_run(overrides[:4]))
-        )
-        label = variant if changed == plain else f"{variant}@{record.config_hash(changed)[:8]}"
+        changed, plain = (dict(_flat(identity(each))) for each in (config, compose_run(overrides[:4])))
+        difference = {key: value for key, value in changed.items() if key not in plain or plain[key] != value}
+        label = f"{variant}@{record.config_hash(difference)[:8]}" if difference else variant
         return cls(variant, task, label, config, tuple(overrides))
 
     @property
@@ -83,16 +81,17 @@ class Run:
 
     @cached_property
     def hash(self) -> str:
-        """The identity: configuration, data, and the versions of the task and the variant."""
+        """The identity: configuration, data, and the versions of the task and the variant; equal for every seed."""
         versions = {"task": self.task.version, "variant": variants.version(self.target)}
-        return record.config_hash(identity(self.config) | {"data": self.task.fingerprint, "versions": versions})
+        computed = {key: value for key, value in identity(self.config).items() if key != "seed"}
+        return record.config_hash(computed | {"data": self.task.fingerprint, "versions": versions})
 
     def specification(self) -> dict[str, Any]:
         """What the children are told."""
         return {
             "config": dump(self.config),
             "title": self.title,
-            "hash": self.hash,
+            "hash": f"{self.hash}, seed {self.config.seed}",
             "id": record.config_hash({"run": self.hash, "label": self.label, "results": str(self.score_file)}),
             "group": self.config.preset,
             "history": record.HISTORY_FILE,
@@ -113,6 +112,15 @@ class Run:
                 f"{self.score_file} is of another run (hash {found.get('config_hash')}, this one {self.hash}): "
                 "data, code version or configuration changed. Use force=true to replace it, or another results folder."
             )
+
+
+def _flat(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The leaves of nested dictionaries by their dotted keys."""
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
 
 
 def train_and_test(run: Run, supervisor: Supervisor) -> str:

@@ -12,6 +12,7 @@ from lra.build import build_classifier
 from lra.config import compose_run
 from lra.optimiser import build_optimiser
 from lra.progress import TrainingProgress
+from lra.soak import keep_all_programs
 from lra.step import TrainState, make_predict, make_train_step, real_tokens, split_model
 from lra.train import Diverged, Training, metrics
 from tasks.task import Batch, Split, Task
@@ -23,7 +24,7 @@ LENGTH, CLASSES = 8, 3
 @pytest.fixture(scope="module", autouse=True)
 def programs_kept(compiled):
     """A program that one test has compiled is read by the next."""
-    tiny.keep_all_programs(compiled)
+    keep_all_programs(compiled)
     yield
     jax.config.update("jax_enable_compilation_cache", False)
 
@@ -237,12 +238,11 @@ def test_a_failed_save_in_the_background_stops_the_run(tmp_path, monkeypatch):
 def test_training_from_a_checkpoint_in_this_process_goes_on_as_it_would_have(tmp_path):
     whole = run(training(tmp_path / "whole", "encoder.dropout=0.1"))
     stopped = training(tmp_path / "parts", "encoder.dropout=0.1")
-    stop = iter([False] * 6 + [True])
     with (
         TrainingProgress("a test", tiny.STEPS) as progress,
         pytest.raises(Exception, match="stopped after step 7 of 12"),
     ):
-        stopped.run(progress, functools.partial(next, stop))
+        stopped.run(progress, lambda: stopped.step >= 7)
     again = training(tmp_path / "parts", "encoder.dropout=0.1")
     assert again.resume() == 7
     run(again)
