@@ -66,7 +66,7 @@ def evaluate(
     """
     count = len(split)
     parts: list[tuple[np.ndarray, np.ndarray]] = []
-    waiting = None
+    waiting: Any = None
     for start in range(0, count, batch_size):
         examples = np.minimum(np.arange(start, start + batch_size), count - 1)
         batch, waiting = waiting, predict(params, rest, split.batch(examples, max_length))

@@ -1,6 +1,7 @@
 """Synthesizer: an attention matrix that is a parameter, or made from each token alone, without comparing two tokens."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -145,11 +146,11 @@ class Synthesizer(AttentionMixer):
             if form == "random":
                 parts.append((p["table"], lambda rows: random_logits(rows, length)))
             elif form == "factorized_random":
-                parts.append((p["rows"], lambda rows, p=p: factorized_random_logits(rows, p["columns"], length)))
+                parts.append((p["rows"], partial(factorized_random_logits, columns=p["columns"], length=length)))
             elif form == "dense":
-                parts.append((x, lambda x, p=p: dense_logits(x, **p, length=length)))
+                parts.append((x, partial(dense_logits, **p, length=length)))
             elif form == "factorized_dense":
-                parts.append((x, lambda x, p=p: factorized_dense_logits(x, **p, length=length)))
+                parts.append((x, partial(factorized_dense_logits, **p, length=length)))
             else:
                 parts.append((compared[0], lambda q: dot_logits(q, compared[1])))
         return synthesizer_attention(parts, v, mask, drop=drop)
