@@ -45,7 +45,7 @@ named_variant = $(filter-out all,$(VARIANT))
 named_task = $(if $(filter file,$(origin TASK)),,$(TASK))
 named_preset = $(if $(filter file,$(origin PRESET)),,$(PRESET))
 
-.PHONY: help setup lock data bench profile check plan plot test test-full lint clean .venv .variant
+.PHONY: help setup lock data bench profile check plan plot test test-full soak lint clean .venv .variant
 
 help: ## print this text
 	@echo 'make TARGET [VARIABLE=value ...], for example: make bench VARIANT=bigbird'
@@ -81,6 +81,9 @@ test: .venv ## run the tests
 
 test-full: .venv ## run the tests, the slow ones too
 	$(python) -m pytest -n 2 --dist worksteal $(value ARGS)
+
+soak: .venv ## kill training a hundred times, over all variants, and hold its end against a run in peace
+	$(python) -m lra.soak $(call overrides,model=VARIANT) $(value ARGS)
 
 lint: .venv ## check style and types
 	$(python) -m ruff check .
