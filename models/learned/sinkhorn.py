@@ -5,7 +5,17 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float
 
-from models.attention import Drop, Sums, by_blocks, from_blocks, joined, require_boolean, softmax_sums, to_blocks
+from models.attention import (
+    Drop,
+    Sums,
+    by_blocks,
+    from_blocks,
+    joined,
+    pad_length,
+    require_boolean,
+    softmax_sums,
+    to_blocks,
+)
 from models.mixer import AttentionMixer, Growth, Sizes, merge_heads
 
 
@@ -64,32 +74,30 @@ def sinkhorn_attention(
     sinkhorn-transformer. Tay et al. 2020, https://arxiv.org/abs/2002.11296
     """
     require_boolean(mask)
-    length, count = q.shape[1], shares.shape[-1]
+    length, missing = q.shape[1], -q.shape[1] % block_size
     if mask is not None:
         k, v = (jnp.where(mask[..., None, None], x, 0) for x in (k, v))
+    # Heads come first from here on, so that neither the mixtures nor the blocks have to be laid out anew.
+    queries, keys, values = (
+        pad_length(x, 0, missing).swapaxes(1, 2).reshape(x.shape[0], x.shape[2], -1, block_size, 1, x.shape[3])
+        for x in (q, k, v)
+    )
+    mixed_keys, mixed_values = (jnp.einsum("bhnm,bhmsok->bhnsok", shares.astype(x.dtype), x) for x in (keys, values))
     real = to_blocks(jnp.ones(q.shape[:2], bool) if mask is None else mask, block_size)
-    queries, keys, values = (to_blocks(x, block_size) for x in (q, k, v))
-    mixed_keys, mixed_values = (jnp.einsum("bhnm,bmshk->bnshk", shares.astype(x.dtype), x) for x in (keys, values))
-    largest = shares.argmax(-1)  # [B, H, N]
-    mixed_real = jax.vmap(lambda one, at: one[at])(real, largest) & real.any(2)[:, None, :, None]
+    mixed_real = jax.vmap(lambda one, at: one[at])(real, shares.argmax(-1)) & real.any(2)[:, None, :, None]
     allowed = jnp.concatenate([mixed_real, jnp.broadcast_to(real[:, None], mixed_real.shape)], axis=3)
+    bias = jnp.where(allowed, jnp.zeros((), shares.dtype), -jnp.inf)[..., None, None, :]
 
     def attend(i: Array) -> Sums:
-        queries_i, keys_i, mixed_keys_i, values_i, mixed_values_i = (
-            jax.lax.dynamic_index_in_dim(x, i, 1, keepdims=False)
-            for x in (queries, keys, mixed_keys, values, mixed_values)
+        own, key, mixed_key, value, mixed_value, own_bias = (
+            jax.lax.dynamic_index_in_dim(x, i, 2, keepdims=False)
+            for x in (queries, keys, mixed_keys, values, mixed_values, bias)
         )
-        allowed_i = jax.lax.dynamic_index_in_dim(allowed, i, 2)
-        return softmax_sums(
-            queries_i,
-            jnp.concatenate([mixed_keys_i, keys_i], axis=1),
-            jnp.concatenate([mixed_values_i, values_i], axis=1),
-            bias=jnp.where(allowed_i, 0, -jnp.inf).astype(shares.dtype),
-            drop=drop.at(i) if drop else None,
-        )
+        both = (jnp.concatenate(pair, axis=2) for pair in ((mixed_key, key), (mixed_value, value)))
+        return softmax_sums(own, *both, bias=own_bias, drop=drop and drop.at(i))
 
-    sums = by_blocks(attend, count)
-    return joined([Sums(*(from_blocks(x, length) for x in sums))]).astype(v.dtype)
+    out = joined([by_blocks(attend, shares.shape[-1])])
+    return from_blocks(out[..., 0, :].swapaxes(2, 3), length).astype(v.dtype)
 
 
 class Sinkhorn(AttentionMixer):
