@@ -73,7 +73,8 @@ def test_a_constant_predictor_is_named():
 def test_every_epoch_is_a_permutation_of_its_own(batch_size, count):
     epochs = 6
     steps = [
-        examples_at(step, batch_size=batch_size, count=count, seed=3) for step in range(-(-epochs * count // batch_size))
+        examples_at(step, batch_size=batch_size, count=count, seed=3)
+        for step in range(-(-epochs * count // batch_size))
     ]
     assert {step.shape for step in steps} == {(batch_size,)}
     order = np.concatenate(steps)[: epochs * count].reshape(epochs, count)

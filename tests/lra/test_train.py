@@ -1,7 +1,5 @@
 """One step is pure and compiled once; a run repeats itself bit for bit, learns, and says when it can't."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
