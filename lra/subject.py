@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, ArrayLike
 
 from lra.build import variant_class
 from lra.variants import Variant
@@ -62,21 +62,26 @@ class Subject:
 
     @cached_property
     def graph_and_state(self) -> tuple[Any, Any]:
+        """The model of these sizes, split."""
         return nnx.split(self.build(self.scale.sizes))
+
+    def graph(self, **sizes: Any) -> Any:
+        """The model's definition for other types or rates; its state is the same."""
+        return nnx.split(nnx.eval_shape(lambda: self.build(replace(self.scale.sizes, **sizes))))[0]
 
     def build(self, sizes: Sizes) -> Any:
         """The mixer or layer, its parameters drawn from seed 0."""
         return self.cls(sizes, **self.keywords, rngs=nnx.Rngs(0))
 
     @cached_property
-    def forward(self) -> Callable[[Array, Array | None], Array]:
+    def forward(self) -> Callable[[ArrayLike, ArrayLike | None], Array]:
         """`(x, mask) -> y` in evaluation, compiled."""
         graph, state = self.graph_and_state
         program = fast_jit(lambda state, x, mask: apply(nnx.merge(graph, state), x, mask))
         return lambda x, mask: program(state, x, mask)
 
     @cache  # noqa: B019 - a subject lives as long as its rules run
-    def x(self, batch: int, seed: int = 0) -> Float[Array, "B L D"]:
+    def x(self, batch: int, seed: int = 0) -> np.ndarray:
         """Random input of the full length."""
         return normal((batch, self.scale.sizes.max_length, self.scale.sizes.dim), seed)
 
@@ -94,21 +99,21 @@ def fast_jit(function: Callable[..., Any]) -> Any:
     return jax.jit(function, compiler_options=options)
 
 
-def normal(shape: Sequence[int], seed: int) -> Float[Array, "..."]:
-    """Standard normal numbers, made without a program to compile."""
-    return jnp.asarray(np.random.default_rng(seed).standard_normal(shape), jnp.float32)
+def normal(shape: Sequence[int], seed: int) -> np.ndarray:
+    """Standard normal numbers, made by NumPy because JAX compiles a program for every shape."""
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-def apply(model: Any, x: Array, mask: Array | None, rngs: nnx.Rngs | None = None) -> Any:
+def apply(model: Any, x: Any, mask: Any, rngs: nnx.Rngs | None = None) -> Any:
     """The output of a mixer or of a layer; `rngs` turns training on."""
     if isinstance(model, Layer):
         return model(x, mask, None, deterministic=rngs is None, rngs=rngs)[0]
     return model(x, mask, **({"rngs": rngs} if model.stochastic else {}))
 
 
-def real_tokens(lengths: Sequence[int], padded: int) -> Bool[Array, "B L"]:
-    """The mask of examples with these real lengths."""
-    return jnp.asarray(np.arange(padded) < np.array(lengths)[:, None])
+def real_tokens(lengths: Sequence[int], padded: int) -> np.ndarray:
+    """The mask of examples with these real lengths, bool [B, L]."""
+    return np.arange(padded) < np.array(lengths)[:, None]
 
 
 def attend_inputs(subject: Subject, batch: int, length: int, dtype: Any = jnp.float32) -> list[tuple[str, Any]]:
@@ -138,7 +143,7 @@ def kind(name: str) -> str:
     return name.rpartition("_")[2]
 
 
-def random_inputs(shapes: list[tuple[str, Any]], spread: float = 1.0, dtype: Any = jnp.float32) -> list[Array]:
+def random_inputs(shapes: list[tuple[str, Any]], spread: float = 1.0, dtype: Any = jnp.float32) -> list[np.ndarray]:
     """Random arrays for `attend`; global queries are equal to queries, and so on."""
     seeds = {"query": 0, "key": 1, "value": 2}
     return [(spread * normal(shape.shape, seeds.get(kind(name), 3))).astype(dtype) for name, shape in shapes]

@@ -1,5 +1,6 @@
 """Local attention: a sliding window, or blocks that see themselves and their neighbours."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
@@ -19,7 +20,7 @@ from models.attention import (
 from models.mixer import AttentionMixer, Growth, Sizes
 
 
-def local_sums(
+def local_attention(
     q: Float[Array, "B L H K"],
     k: Float[Array, "B L H K"],
     v: Float[Array, "B L H V"],
@@ -30,8 +31,14 @@ def local_sums(
     window: int | None = None,
     causal: bool = False,
     drop: Drop | None = None,
-) -> Sums:
-    """`local_attention` before it is normalised, for variants in which the window is one part of a union."""
+    finish: bool = True,
+) -> Float[Array, "B L H V"]:
+    """Attention of contiguous blocks to themselves and to `neighbours` blocks on each side.
+
+    Parmar et al. 2018, https://arxiv.org/abs/1802.05751. With `window` given, all pairs with abs(i - j) <= window
+    instead, and `block_size` changes the speed alone: Luong et al. 2015, https://arxiv.org/abs/1508.04025. Not
+    normalised, as `Sums` for a union with other parts, unless `finish`.
+    """
     require_boolean(mask)
     batch, length = q.shape[:2]
     block_size = min(block_size, length)
@@ -45,35 +52,13 @@ def local_sums(
     ahead = np.arange(seen) - back - np.arange(block_size)[:, None]  # j - i
     near = jnp.asarray((ahead <= (0 if causal else seen)) & (abs(ahead) <= (seen if window is None else window)))
 
-    def attend(i: Array) -> Sums:
-        own = block(queries, i * block_size, block_size)
+    def attend(i: Array) -> Array | Sums:
+        query = block(queries, i * block_size, block_size)
         key, value, real = (block(x, i * block_size, seen) for x in (keys, values, reals))
-        return softmax_sums(own, key, value, real[:, None, None] & near[None, None], drop=drop and drop.at(i))
+        sums = softmax_sums(query, key, value, real[:, None, None] & near[None, None], drop=drop and drop.at(i))
+        return joined([sums]).astype(v.dtype) if finish else sums
 
-    return Sums(*(from_blocks(x, length) for x in by_blocks(attend, count)))
-
-
-def local_attention(
-    q: Float[Array, "B L H K"],
-    k: Float[Array, "B L H K"],
-    v: Float[Array, "B L H V"],
-    mask: Bool[Array, "B L"] | None = None,
-    *,
-    block_size: int,
-    neighbours: int = 1,
-    window: int | None = None,
-    causal: bool = False,
-    drop: Drop | None = None,
-) -> Float[Array, "B L H V"]:
-    """Attention of contiguous blocks to themselves and to `neighbours` blocks on each side.
-
-    Parmar et al. 2018, https://arxiv.org/abs/1802.05751. With `window` given, all pairs with abs(i - j) <= window
-    instead, and `block_size` changes the speed alone: Luong et al. 2015, https://arxiv.org/abs/1508.04025
-    """
-    sums = local_sums(
-        q, k, v, mask, block_size=block_size, neighbours=neighbours, window=window, causal=causal, drop=drop
-    )
-    return joined([sums]).astype(v.dtype)
+    return jax.tree.map(lambda x: from_blocks(x, length), by_blocks(attend, count))
 
 
 class Local(AttentionMixer):

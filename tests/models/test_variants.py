@@ -104,6 +104,9 @@ def test_golden_files_are_all_used() -> None:
 
 # Files without one output for one input; named here by the tests that read them.
 STANDALONE: dict[str, str] = {
+    "sparse_masks_L16_l4_c1": "tests/models/patterns/test_sparse_transformer.py",
+    "sparse_masks_L37_l8_c2": "tests/models/patterns/test_sparse_transformer.py",
+    "sparse_masks_L64_l8_c2": "tests/models/patterns/test_sparse_transformer.py",
     "routing_kmeans_update": "tests/models/learned/test_routing.py",
     "sinkhorn_operator": "tests/models/learned/test_sinkhorn.py",
 }

@@ -24,6 +24,8 @@ from models.low_rank.compressed import compressed_attention
 from models.low_rank.linformer import linformer_attention
 from models.patterns.bigbird import bigbird_attention
 from models.patterns.local import local_attention
+from models.patterns.longformer import longformer_attention
+from models.patterns.sparse_transformer import sparse_attention
 from models.synthetic.synthesizer import (
     Part,
     dense_logits,
@@ -99,6 +101,19 @@ def _dense(**keywords: Any) -> Callable[[Arrays], Array]:
 
 def _local(**keywords: Any) -> Callable[[Arrays], Array]:
     return lambda a: local_attention(a["q"], a["k"], a["v"], a.get("mask"), **keywords)
+
+
+def _sparse(**keywords: Any) -> Callable[[Arrays], Array]:
+    return lambda a: sparse_attention(a["q"], a["k"], a["v"], a.get("mask"), causal=True, **keywords)
+
+
+def _longformer(*global_tokens: int) -> Callable[[Arrays], Array]:
+    def run(a: Arrays) -> Array:
+        positions: dict[str, Any] = {"reach": 4, "dilation": (1, 1), "global_tokens": global_tokens}
+        own = [a[name] for name in ("qg", "kg", "vg") if global_tokens]
+        return longformer_attention(a["q"], a["k"], a["v"], a.get("mask"), **positions, global_inputs=own)
+
+    return run
 
 
 def _bigbird(block_size: int) -> Callable[[Arrays], Array]:
@@ -227,10 +242,40 @@ VARIANTS: dict[str, Row] = {
             Golden("local_b0f0_L32_w8", _local(block_size=8, neighbours=0)),
             Golden("local_b1f1_L32_w8", _local(block_size=8)),
             Golden("local_b1f1_exact_L32_w8", _local(block_size=8, window=8)),
+            Golden("local_b1f0_causal_L32_w8", _local(block_size=8, causal=True)),
+            Golden("local_b1f0_causal_exact_L32_w8", _local(block_size=8, window=8, causal=True)),
             # its example 1 has queries without keys, where the peer averages over values of -1
             Golden("local_b1f1_allmasked_L40_w8", _local(block_size=8), examples=(0,)),
         ],
         options=[{"blocks": True}, {"blocks": True, "neighbours": 1}],
+    ),
+    "strided": Row("models.patterns.strided.Strided", toy={"stride": 4}, options=[{"reach": 2}]),
+    "global_tokens": Row("models.patterns.global_tokens.GlobalTokens", toy={"tokens": 4}),
+    "sparse_transformer": Row(
+        "models.patterns.sparse_transformer.SparseTransformer",
+        toy={"block": 4},
+        golden=[
+            # every head of these files sees the union, but for the first
+            Golden("sparse_fixed_A2_causal_L37", _sparse(part="A2", pattern="fixed", block_size=8, summary=2)),
+            Golden("sparse_fixed_causal_L37", _sparse(part="both", pattern="fixed", block_size=8, summary=2)),
+            Golden(
+                "sparse_fixed_lra_causal_L64",
+                _sparse(part="both", pattern="fixed", block_size=8, summary=2, first=True),
+            ),
+            Golden("sparse_strided_causal_L16", _sparse(part="both", pattern="strided", block_size=4)),
+            Golden("sparse_strided_causal_L37_pad", _sparse(part="both", pattern="strided", block_size=8)),
+        ],
+        options=[{"kind": "strided"}, {"lra": True, "class_token": True}],
+    ),
+    "longformer": Row(
+        "models.patterns.longformer.Longformer",
+        toy={"window": 8},
+        golden=[
+            Golden("longformer_global_L32_w8", _longformer(0, 13)),
+            Golden("longformer_local_L32_w8", _longformer()),
+            Golden("longformer_local_pad_L40_w8", _longformer(), rows="real"),
+        ],
+        options=[{"global_tokens": [0, 5], "dilation": [1, 2]}],
     ),
     "bigbird": Row(
         "models.patterns.bigbird.BigBird",
@@ -241,6 +286,13 @@ VARIANTS: dict[str, Row] = {
             # the peer's last block is the padded length's, ours the real length's
             Golden("bigbird_pad_L48_b4_r2", _bigbird(4), rows="real", examples=(0,)),
         ],
+    ),
+    "hybrid": Row(
+        "models.patterns.hybrid.Hybrid",
+        toy={
+            "heads": ["local", "global_tokens"],
+            "options": {"local": {"window": 4}, "global_tokens": {"tokens": 4}},
+        },
     ),
     "reformer": Row(
         "models.learned.reformer.Reformer",
