@@ -50,6 +50,7 @@ class Checkpoints:
         facts = copy.deepcopy(facts) | {"belongs_to": self.belongs_to}
         facts["checksum"] = _checksum(flat, facts)
         with self._disk_errors():
+            self.manager.wait_until_finished()  # all_steps() names one under way too, and that must not be deleted
             if step in self.manager.all_steps():  # left by a stop before this step's evaluation; orbax would keep that
                 self.manager.delete(step)
             self.manager.save(

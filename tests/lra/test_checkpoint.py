@@ -107,6 +107,16 @@ def test_arrays_that_are_not_what_was_saved_are_passed_over(tmp_path, said):
     assert "its content is not what was saved" in said[0]
 
 
+def test_a_step_saved_again_while_its_first_save_is_under_way_is_there_once_and_whole(tmp_path, said):
+    checkpoints = open_in(tmp_path, said)
+    for content in range(5):
+        checkpoints.save(7, arrays(content), {"step": content})
+    checkpoints.close()
+    assert restored(tmp_path, said) == 4
+    assert [path.name for path in tmp_path.iterdir()] == ["7"]
+    assert said == []
+
+
 @pytest.mark.parametrize("other", [{"run": "ffff", "data": "4567"}, {"run": "0123", "data": "ffff"}])
 def test_another_runs_checkpoint_is_named_and_passed_over(tmp_path, said, other):
     fill(tmp_path, said, [10])
