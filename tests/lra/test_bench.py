@@ -14,6 +14,7 @@ import pytest
 from lra import bench, lease, record
 from lra.bench import main
 from lra.runs import Run
+from lra.soak import processes
 from tests.lra import tiny
 from tests.lra.faking import Faking
 
@@ -213,18 +214,18 @@ def bench_process(log, arguments, behaviours):
 @pytest.fixture
 def start(fake, tmp_path):
     """Starts the command beside the test; returns its process and its log."""
-    processes = []
+    started = []
 
     def begin(*behaviours, more=()):
         assert fake.run().hash  # which builds the data
-        log = tmp_path / f"log{len(processes)}"
-        process = tiny.context.Process(target=bench_process, args=(log, fake.arguments(*more), behaviours))
+        log = tmp_path / f"log{len(started)}"
+        process = processes.Process(target=bench_process, args=(log, fake.arguments(*more), behaviours))
         process.start()
-        processes.append(process)
+        started.append(process)
         return process, log
 
     yield begin
-    for process in processes:
+    for process in started:
         process.kill()
         process.join()
 

@@ -154,7 +154,7 @@ def test_two_runs_of_one_seed_are_bit_identical_and_another_seed_is_not(tmp_path
 
 def test_a_run_learns_and_keeps_its_best_parameters(tmp_path):
     steps = 60
-    more = (f"train.steps={steps}", "train.evaluate_every=20", "train.learning_rate=0.01")
+    more = (f"train.steps={steps}", "train.evaluate_every=20", "train.learning_rate=0.01", "encoder.dropout=0")
     trained = run(training(tmp_path / "run", *more), steps)
     losses = [row["train_loss"] for row in trained.history]
     assert losses[-1] < losses[0] / 2
