@@ -60,7 +60,7 @@ class Tracker:
             self.process.wait()
             return f"tracking did not end within {PATIENCE_SECONDS:.0f} s and was ended"
         if code == KEPT_OFFLINE:
-            return f"no connection to W&B, the run was kept in {self.folder / 'wandb'}; `wandb sync` sends it"
+            return f"no connection to W&B, the run was kept in {self.folder / 'wandb'}; scripts/sync_wandb.sh sends it"
         return f"tracking failed; see {self.folder / 'tracking.log'}" if code else None
 
 

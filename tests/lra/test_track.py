@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import struct
+import subprocess
 import time
 
 import pytest
@@ -13,6 +14,7 @@ from lra import track
 from lra.config import Tracking
 from lra.record import HISTORY_FILE, write_json
 from lra.track import FINAL_FILE, Tracker, mode, rows
+from lra.variants import ROOT
 
 ID = "0123456789abcdef"
 
@@ -218,3 +220,24 @@ def shortened(folder, old, new):
     assert old in text
     (root / "lra" / "track.py").write_text(text.replace(old, new))
     return root
+
+
+def test_the_sync_script_sends_all_attempts_at_a_run_in_their_order(tmp_path):
+    attempts = [f"{run}/wandb/offline-run-20261129_{time}-{run}" for run in ("b", "a") for time in (120000, 115959)]
+    for attempt in attempts:
+        (tmp_path / "runs" / attempt).mkdir(parents=True)
+        (tmp_path / "runs" / attempt / f"run-{attempt[-1]}.wandb").touch()
+    done = sync(tmp_path, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    listed = [line.split("runs/")[1] for line in done.stderr.splitlines() if line.endswith(".wandb")]
+    assert [path.rpartition("/")[0] for path in listed] == sorted(attempts)
+
+
+def test_the_sync_script_says_that_there_is_nothing_to_send(tmp_path):
+    assert sync(tmp_path).stdout == f"nothing was tracked offline in {tmp_path}\n"
+    done = sync(tmp_path / "misspelt")
+    assert (done.returncode, done.stderr) == (2, f"sync_wandb: there is no folder {tmp_path / 'misspelt'}\n")
+
+
+def sync(*arguments):
+    return subprocess.run(["scripts/sync_wandb.sh", *arguments], cwd=ROOT, capture_output=True, text=True)
