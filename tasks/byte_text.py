@@ -9,6 +9,11 @@ from tasks.task import Split
 VOCAB_SIZE = 257
 
 
+def as_text(tokens: np.ndarray) -> str:
+    """The text of token ids [L]; bytes that are no UTF-8, such as a character that was cut, show as U+FFFD."""
+    return (np.asarray(tokens) - 1).astype(np.uint8).tobytes().decode(errors="replace")
+
+
 class ByteTexts:
     """Collects texts, each cut at `max_length` bytes, and makes a split of them.
 

@@ -7,6 +7,7 @@ The Python version of the archive is never read, because it is made of pickles.
 Krizhevsky 2009, https://www.cs.toronto.edu/~kriz/cifar.html; Tay et al. 2020, https://arxiv.org/abs/2011.04006.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,12 +21,13 @@ from tasks.download import KnownFile
 from tasks.errors import DataError
 from tasks.prepared import find_prepared, read_prepared
 from tasks.splits import require, sizes_of, task_of
-from tasks.task import Shape, Split, Task
+from tasks.task import Shape, Split, Task, as_image
 from tasks.tfds_order import percent, tfds_order
 
 VERSION = 1
 PIXELS = 32 * 32
 SHAPE = Shape(vocab_size=256, num_classes=10)
+LABELS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 FULL_SIZES = {"train": 45_000, "validation": 5_000, "test": 10_000}
 FILES = (
     KnownFile(
@@ -82,6 +84,11 @@ def load(
         parameters={"max_length": max_length, "grey": grey, "examples": sizes},
         files=_files(found),
     )
+
+
+def show(tokens: np.ndarray, *, source: str) -> np.ndarray:
+    """Grey values of token ids [L]; 32 x 32 pixels, or what is left of them, of CIFAR-10, else the square they make."""
+    return as_image(tokens, math.isqrt(PIXELS if source == "official" else len(tokens)))
 
 
 def locate(source: str, *, data_dir: str | Path, cache_dir: str | Path) -> Found:

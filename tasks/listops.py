@@ -85,6 +85,11 @@ def encode(text: str) -> np.ndarray:
     return np.array([IDS[token] for token in text.translate(_NO_PARENTHESES).split()], np.uint8)
 
 
+def show(tokens: np.ndarray) -> str:
+    """The expression of token ids [L], without the parentheses of the released files."""
+    return " ".join(VOCABULARY[token - 1] for token in tokens)
+
+
 def locate(source: str, *, data_dir: str | Path, cache_dir: str | Path) -> Found | None:
     """The folder of the three released files, None for what is generated; raises NotFound with every path tried."""
     if source == "generated":

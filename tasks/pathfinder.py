@@ -32,11 +32,12 @@ from tasks.errors import DataError
 from tasks.pathfinder_generator import DIFFICULTY, SHARD, PathfinderParameters, pathfinder_parameters, write_shards
 from tasks.retrieval import RELEASE
 from tasks.splits import require, sizes_of, task_of
-from tasks.task import Shape, Split, Task
+from tasks.task import Shape, Split, Task, as_image
 from tasks.tfds_order import percent, tfds_order
 
 VERSION = 1
 SHAPE = Shape(vocab_size=256, num_classes=2)
+LABELS = ("apart", "joined")
 FULL_SIZES = {"train": 160_000, "validation": 20_000, "test": 20_000}
 SIZES = (32, 64, 128, 256)  # pixels, of the released sets
 
@@ -118,6 +119,11 @@ def load(
         parameters=identity | {"examples": wanted},
         files=[*found.path.glob("metadata/*.npy"), *found.path.glob("imgs/*")],  # not 200,000 images: it takes minutes
     )
+
+
+def show(tokens: np.ndarray, *, size: int) -> np.ndarray:
+    """Grey values of token ids [L]."""
+    return as_image(tokens, size)
 
 
 def locate(

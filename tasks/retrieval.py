@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from tasks.archives import Found, Search, read_members
-from tasks.byte_text import VOCAB_SIZE, ByteTexts
+from tasks.byte_text import VOCAB_SIZE, ByteTexts, as_text
 from tasks.cache import SPLITS, Report, cached
 from tasks.download import KnownFile
 from tasks.errors import DataError
@@ -27,6 +27,7 @@ from tasks.task import Shape, Split, Task
 
 VERSION = 1
 SHAPE = Shape(VOCAB_SIZE, num_classes=2, paired=True)
+LABELS = ("not cited", "cited")
 FULL_SIZES = {"train": 147_086, "validation": 18_090, "test": 17_437}
 _MIRROR = "https://huggingface.co/datasets/OpenNLPLab/lra/resolve/6cb133c44f406da743661488df9e977b87d98775/data/aan/"
 _NAMES = {"train": "train", "validation": "eval", "test": "test"}  # in the release, eval is the validation split
@@ -37,6 +38,8 @@ _MEMBER = re.compile(r"(?:^|/)new_aan_pairs\.(train|eval|test)\.tsv$")
 _IDENTIFIER = re.compile(rb"[\w-][\w.-]*")
 _SPLITS = {name: split for split, name in _NAMES.items()}
 _FOLDERS = ("./", "tsv_data/", "aan/")
+
+show = as_text
 
 
 def load(

