@@ -68,7 +68,7 @@ def test_a_misspelt_name_is_answered_with_the_nearest_and_all_valid_ones(argumen
         ("force=perhaps", "force"),
         ("speed.lengths=7", "speed.lengths"),
         ("speed.lengths=[a]", "speed.lengths"),
-        ("model.block_size=wide", "model.block_size=wide: int is wanted, such as 64"),
+        ("model.block_size=wide", "model.block_size=wide: int is wanted, such as 16"),
         ("task.max_length=long", "task.max_length=long: int is wanted"),
         ("task.max_length=1.5", "task.max_length=1.5: int is wanted"),
         ("seed=one", "seed=one"),
@@ -187,10 +187,22 @@ def test_lists_and_all_make_every_combination():
 def test_every_preset_composes_with_its_tasks_and_each_variant_that_it_changes(preset, task):
     files = (CONFIGS / "variant_sizes" / preset).glob(f"{task}_*.yaml")
     changed = {path.stem.removeprefix(f"{task}_") for path in files} & set(variant_names())
+    if task == tasks_of(preset)[0]:
+        changed |= {path.stem for path in (CONFIGS / "model_sizes" / preset).glob("*.yaml")}
     for variant in ["transformer", *sorted(changed)]:
         config = compose_run([f"model={canonical(variant)}", f"task={task}", f"preset={preset}", "seed=0"])
         assert (config.preset, config.model["_target_"]) == (preset, resolve(variant).target)
         assert config.task["_target_"].startswith("tasks.")
+
+
+def test_a_preset_sets_a_variants_own_keywords_for_all_tasks():
+    window = {
+        preset: compose_run(["model=local", "task=listops", f"preset={preset}"]).model["window"]
+        for preset in ("mini", "lra")
+    }
+    assert window == {"mini": 8, "lra": 64}
+    asked = compose_run(["model=local", "task=listops", "preset=mini", "seed=0", "model.window=5"])
+    assert asked.model["window"] == 5
 
 
 # Copied from the table of the release's values, each row (batch, steps, rate, schedule, warm-up, weight decay, length,
