@@ -62,6 +62,9 @@ class Facts:
         family: the folder of the taxonomy, which is also the colour in the chart.
         paper: authors, year and arXiv number.
         growth: declared exponents, held against compiled programs by `lra.check`.
+        cost: half the multiplications of mixing L tokens by default, the projections around it left out, in the letters
+            of CONTRIBUTING and the variant's own keywords; L * L * D is a query times a key, and again a weight times a
+            value, for all pairs.
         padding_invariant: padding never changes outputs at real positions.
         quadratic: builds the L x L matrix.
         simulated: imitates its pattern by masking a dense matrix; its speed is then not reported.
@@ -74,6 +77,7 @@ class Facts:
     family: ClassVar[str] = "user"
     paper: ClassVar[str] = ""
     growth: ClassVar[Growth] = Growth(2, 2)
+    cost: ClassVar[str] = ""
     padding_invariant: ClassVar[bool] = True
     quadratic: ClassVar[bool] = False
     simulated: ClassVar[bool] = False

@@ -37,6 +37,7 @@ class MLPMixer(Mixer):
     family = "attention_free"
     paper = "Tolstikhin et al. 2021, arXiv:2105.01601"
     growth = Growth(1, 1)
+    cost = "L * hidden * D"
 
     def __init__(self, sizes: Sizes, *, hidden: int = 256, rngs: nnx.Rngs) -> None:
         init, length = nnx.initializers.xavier_uniform(), sizes.max_length

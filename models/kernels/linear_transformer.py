@@ -18,6 +18,7 @@ class LinearTransformer(AttentionMixer):
     family = "kernels"
     paper = "Katharopoulos et al. 2020, arXiv:2006.16236"
     growth = Growth(1, 1)
+    cost = "L * K * D"
     drops_weights = False
 
     def attend(self, q, k, v, mask, drop):

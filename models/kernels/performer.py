@@ -111,6 +111,7 @@ class Performer(AttentionMixer):
     family = "kernels"
     paper = "Choromanski et al. 2020, arXiv:2009.14794"
     growth = Growth(1, 1)
+    cost = "2.5 * L * features * D"
     drops_weights = False
 
     def __init__(

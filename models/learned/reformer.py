@@ -117,6 +117,7 @@ class Reformer(AttentionMixer):
     family = "learned"
     paper = "Kitaev et al. 2020, arXiv:2001.04451"
     growth = Growth(1, 1)
+    cost = "rounds * L * 2 * chunk_size * D"
     projected: ClassVar[tuple[str, ...]] = ("query_key", "value")
 
     def __init__(

@@ -89,6 +89,7 @@ class Routing(AttentionMixer):
     family = "learned"
     paper = "Roy et al. 2020, arXiv:2003.05997"
     growth = Growth(1.5, 1.5)
+    cost = "clusters * (L + window * window) * D"
 
     def __init__(
         self,

@@ -105,11 +105,14 @@ class Sinkhorn(AttentionMixer):
 
     The network is linear and its logits are those of exp(logits / temperature), as in the paper, so that every one has
     a gradient. They start small, where few iterations suffice. Gumbel noise is added in training, not in evaluation.
+    Compute grows as the square of the number of blocks, each of which mixes all; the network's matrix is so small that
+    memory does not show it up to 16K.
     """
 
     family = "learned"
     paper = "Tay et al. 2020, arXiv:2002.11296"
-    growth = Growth(1, 1)
+    growth = Growth(2, 1)
+    cost = "L * (2 * block_size + L / block_size) * D"
 
     def __init__(
         self,

@@ -49,6 +49,7 @@ class Linformer(AttentionMixer):
     family = "low_rank"
     paper = "Wang et al. 2020, arXiv:2006.04768"
     growth = Growth(1, 1)
+    cost = "2 * L * rank * D"
 
     def __init__(self, sizes: Sizes, *, rank: int = 256, shared: bool = False, rngs: nnx.Rngs) -> None:
         super().__init__(sizes, rngs=rngs)

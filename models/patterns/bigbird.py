@@ -116,6 +116,7 @@ class BigBird(AttentionMixer):
     family = "patterns"
     paper = "Zaheer et al. 2020, arXiv:2007.14062"
     growth = Growth(1, 1)
+    cost = "L * (7 + random_blocks) * block_size * D"
 
     def __init__(self, sizes: Sizes, *, block_size: int = 64, random_blocks: int = 3, rngs: nnx.Rngs) -> None:
         super().__init__(sizes, rngs=rngs)

@@ -87,6 +87,7 @@ class GlobalTokens(AttentionMixer):
     family = "patterns"
     paper = "Ainslie et al. 2020, arXiv:2004.08483; Beltagy et al. 2020, arXiv:2004.05150"
     growth = Growth(1, 1)
+    cost = "L * 2 * tokens * D"
 
     def __init__(self, sizes: Sizes, *, tokens: int = 16, learned: bool = False, rngs: nnx.Rngs) -> None:
         super().__init__(sizes, rngs=rngs)

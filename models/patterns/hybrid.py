@@ -37,6 +37,7 @@ class Hybrid(AttentionMixer):
     family = "patterns"
     paper = "Child et al. 2019, arXiv:1904.10509; Beltagy et al. 2020, arXiv:2004.05150"
     growth = Growth(1.5, 1.5)
+    cost = "mean of its heads' patterns"
 
     def __init__(
         self,

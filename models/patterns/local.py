@@ -69,6 +69,7 @@ class Local(AttentionMixer):
     family = "patterns"
     paper = "Luong et al. 2015, arXiv:1508.04025; Parmar et al. 2018, arXiv:1802.05751"
     growth = Growth(1, 1)
+    cost = "L * (2 * window + 1) * D"
 
     def __init__(
         self, sizes: Sizes, *, window: int = 64, blocks: bool = False, neighbours: int = 0, rngs: nnx.Rngs

@@ -63,6 +63,7 @@ class Longformer(AttentionMixer):
     family = "patterns"
     paper = "Beltagy et al. 2020, arXiv:2004.05150"
     growth = Growth(1, 1)
+    cost = "L * (window + 1 + 2 * len(global_tokens)) * D"
     global_query: nnx.Linear
     global_key: nnx.Linear
     global_value: nnx.Linear

@@ -137,6 +137,7 @@ class SparseTransformer(AttentionMixer):
     family = "patterns"
     paper = "Child et al. 2019, arXiv:1904.10509"
     growth = Growth(1.5, 1.5)
+    cost = "L * (block + summary * L / block) / 2 * D"
 
     def __init__(
         self,

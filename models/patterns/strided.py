@@ -65,6 +65,7 @@ class Strided(AttentionMixer):
     family = "patterns"
     paper = "Child et al. 2019, arXiv:1904.10509"
     growth = Growth(1.5, 1.5)
+    cost = "L * (L / stride) * D"
 
     def __init__(self, sizes: Sizes, *, stride: int | None = None, reach: int | None = None, rngs: nnx.Rngs) -> None:
         super().__init__(sizes, rngs=rngs)

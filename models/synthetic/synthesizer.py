@@ -117,6 +117,7 @@ class Synthesizer(AttentionMixer):
     family = "synthetic"
     paper = "Tay et al. 2020, arXiv:2005.00743"
     growth = Growth(2, 2)
+    cost = "L * L * (D + H * rank) / 2"
     quadratic = True
 
     def __init__(
