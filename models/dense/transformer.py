@@ -10,6 +10,7 @@ class Transformer(AttentionMixer):
     family = "dense"
     paper = "Vaswani et al. 2017, arXiv:1706.03762"
     growth = Growth(2, 2)
+    cost = "L * L * D"
     quadratic = True
 
     def attend(self, q, k, v, mask, drop):

@@ -51,6 +51,7 @@ class Compressed(AttentionMixer):
     family = "low_rank"
     paper = "Liu et al. 2018, arXiv:1801.10198"
     growth = Growth(2, 2)
+    cost = "L * (L / factor + 1) * D"
     quadratic = True
 
     def __init__(
