@@ -2,7 +2,8 @@
 
 Source `official` is the binary archive, its unpacked folder, or the prepared set of tensorflow-datasets. All three give
 the official splits of LRA: 45,000 / 5,000 of the training images, cut in the order of the prepared set, and 10,000.
-The Python version of the archive is never read, because it is made of pickles.
+The Python version of the archive is never read, because it is made of pickles. Source `surrogate` is no photographs at
+all but what `tasks.surrogates` draws.
 
 Krizhevsky 2009, https://www.cs.toronto.edu/~kriz/cifar.html; Tay et al. 2020, https://arxiv.org/abs/2011.04006.
 """
@@ -21,6 +22,7 @@ from tasks.download import KnownFile
 from tasks.errors import DataError
 from tasks.prepared import find_prepared, read_prepared
 from tasks.splits import require, sizes_of, task_of
+from tasks.surrogates import surrogate
 from tasks.task import Shape, Split, Task, as_image
 from tasks.tfds_order import percent, tfds_order
 
@@ -49,7 +51,7 @@ Images = tuple[np.ndarray, np.ndarray]  # grey uint8 [N, 1024], labels uint8 [N]
 
 def load(
     *,
-    source: Literal["official"],
+    source: Literal["official", "surrogate"],
     cache_dir: str | Path,
     data_dir: str | Path,
     max_length: int,
@@ -59,11 +61,12 @@ def load(
     """CIFAR-10 in grey with its baselines, from the cache where it has been built before.
 
     Args:
-        source: `official`.
+        source: `official` or `surrogate`.
         cache_dir: where encoded data is kept.
         data_dir: where raw data is looked for.
-        max_length: images are cut after this many pixels, of 1,024.
-        grey: the formula; `tf` is the one of LRA, `pil` that of Pillow and torchvision. See `to_grey`.
+        max_length: images are cut after this many pixels, of 1,024; a surrogate is as large as this.
+        grey: the formula, read by `official` only; `tf` is the one of LRA, `pil` that of Pillow and torchvision. See
+            `to_grey`.
         examples: size of each split, `train`, `validation` and `test`; null for all, else the first of each.
 
     Raises:
@@ -74,6 +77,8 @@ def load(
     if not 1 <= max_length <= PIXELS:
         raise DataError(f"image: max_length={max_length}; an image has {PIXELS:,} pixels")
     found = locate(source, data_dir=data_dir, cache_dir=cache_dir)
+    if found is None:
+        return surrogate("image", SHAPE, cache_dir=cache_dir, max_length=max_length, examples=examples)
     sizes = sizes_of("image", examples, FULL_SIZES)
     return cached(
         lambda report: _task(found, sizes, max_length, grey, report),
@@ -91,10 +96,12 @@ def show(tokens: np.ndarray, *, source: str) -> np.ndarray:
     return as_image(tokens, math.isqrt(PIXELS if source == "official" else len(tokens)))
 
 
-def locate(source: str, *, data_dir: str | Path, cache_dir: str | Path) -> Found:
-    """Where the raw data lies; raises NotFound with every path tried and how to get it."""
+def locate(source: str, *, data_dir: str | Path, cache_dir: str | Path) -> Found | None:
+    """Where the raw data lies, None for a surrogate; raises NotFound with every path tried and how to get it."""
+    if source == "surrogate":
+        return None
     if source != "official":
-        raise DataError(f"image: unknown source {source!r}; it is official")
+        raise DataError(f"image: unknown source {source!r}; it is official or surrogate")
     search = Search(data_dir, cache_dir)
     by_tfds = "downloads/*cifar-10-binary*.tar.gz", "downloads/cifar10/*cifar-10-binary*.tar.gz"
     if archive := search.first("cifar-10-binary.tar.gz", "cifar-10-binary.tar", *by_tfds):

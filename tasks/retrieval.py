@@ -7,6 +7,8 @@ The released text columns are Python byte-string literals (`b'...'` with `\\n` a
 published score is of models that read the bytes of these literals as they stand. So that is the default. With
 `decode_literals` the model reads the papers' own bytes; such scores compare with no published one.
 
+Source `surrogate` is no papers at all but what `tasks.surrogates` makes.
+
 Radev et al. 2013, https://doi.org/10.1007/s10579-012-9211-2; Tay et al. 2020, https://arxiv.org/abs/2011.04006.
 """
 
@@ -23,6 +25,7 @@ from tasks.cache import SPLITS, Report, cached
 from tasks.download import KnownFile
 from tasks.errors import DataError
 from tasks.splits import require, sizes_of, task_of
+from tasks.surrogates import surrogate
 from tasks.task import Shape, Split, Task
 
 VERSION = 1
@@ -44,7 +47,7 @@ show = as_text
 
 def load(
     *,
-    source: Literal["official"],
+    source: Literal["official", "surrogate"],
     cache_dir: str | Path,
     data_dir: str | Path,
     max_length: int,
@@ -54,17 +57,19 @@ def load(
     """The AAN pairs with their baselines, from the cache where they have been built before.
 
     Args:
-        source: `official`.
+        source: `official` or `surrogate`.
         cache_dir: where encoded data is kept.
         data_dir: where raw data is looked for.
         max_length: each paper is cut at this many bytes.
-        decode_literals: read the papers' own bytes in place of the released literals.
+        decode_literals: read the papers' own bytes in place of the released literals; official ones only.
         examples: size of each split, `train`, `validation` and `test`; null for all, else the first rows.
 
     Raises:
         DataError: missing, incomplete or malformed data.
     """
     found = locate(source, data_dir=data_dir, cache_dir=cache_dir)
+    if found is None:
+        return surrogate("retrieval", SHAPE, cache_dir=cache_dir, max_length=max_length, examples=examples)
     sizes = sizes_of("retrieval", examples, FULL_SIZES)
     files, papers = [found.path], None
     if found.kind != "archive":
@@ -83,10 +88,12 @@ def load(
     )
 
 
-def locate(source: str, *, data_dir: str | Path, cache_dir: str | Path) -> Found:
-    """Where the raw data lies; raises NotFound with every path tried and how to get it."""
+def locate(source: str, *, data_dir: str | Path, cache_dir: str | Path) -> Found | None:
+    """Where the raw data lies, None for a surrogate; raises NotFound with every path tried and how to get it."""
+    if source == "surrogate":
+        return None
     if source != "official":
-        raise DataError(f"retrieval: unknown source {source!r}; it is official")
+        raise DataError(f"retrieval: unknown source {source!r}; it is official or surrogate")
     search = Search(data_dir, cache_dir)
     if folder := search.first(*_FOLDERS, holding=_tables("tables")):
         return Found(folder, "tables")

@@ -4,7 +4,8 @@ Source `official` is Maas et al.'s set: the archive `aclImdb_v1.tar.gz`, its unp
 tensorflow-datasets. All three give the same examples in the same order. It has no validation split: 2,500 training
 reviews serve, chosen by the hash of their content among those that no test review equals. Nothing is ever selected on
 the test split (the released LRA code does that). Source `packaged` is the 25,000 training reviews that a Python package
-carries, cut 20,000 / 2,500 / 2,500 by content hash; its test split is therefore not the official one.
+carries, cut 20,000 / 2,500 / 2,500 by content hash; its test split is therefore not the official one. Source
+`surrogate` is no reviews at all but what `tasks.surrogates` makes.
 
 Maas et al. 2011, https://aclanthology.org/P11-1015; Tay et al. 2020, https://arxiv.org/abs/2011.04006.
 """
@@ -27,6 +28,7 @@ from tasks.download import KnownFile
 from tasks.errors import DataError
 from tasks.prepared import find_prepared, read_prepared
 from tasks.splits import content_hash, hold_out, require, sizes_of, task_of
+from tasks.surrogates import surrogate
 from tasks.task import Shape, Source, Split, Task
 from tasks.tfds_order import tfds_order
 
@@ -63,7 +65,7 @@ class Review(NamedTuple):
 
 def load(
     *,
-    source: Literal["official", "packaged"],
+    source: Literal["official", "packaged", "surrogate"],
     cache_dir: str | Path,
     data_dir: str | Path,
     max_length: int,
@@ -72,7 +74,7 @@ def load(
     """IMDb with its baselines, from the cache where it has been built before.
 
     Args:
-        source: `official` or `packaged`.
+        source: `official`, `packaged` or `surrogate`.
         cache_dir: where encoded data is kept.
         data_dir: where raw data is looked for; read by `official` only.
         max_length: reviews are cut at this many bytes.
@@ -82,6 +84,8 @@ def load(
         DataError: missing, incomplete or damaged data.
     """
     found = locate(source, data_dir=data_dir, cache_dir=cache_dir)
+    if found is None:
+        return surrogate("text", SHAPE, cache_dir=cache_dir, max_length=max_length, examples=examples)
     sizes = sizes_of("text", examples, FULL_SIZES[source])
 
     def build(report: Report) -> Task:
@@ -99,12 +103,14 @@ def load(
     )
 
 
-def locate(source: str, *, data_dir: str | Path, cache_dir: str | Path) -> Found:
-    """Where the raw data lies; raises NotFound with every path tried and how to get it."""
+def locate(source: str, *, data_dir: str | Path, cache_dir: str | Path) -> Found | None:
+    """Where the raw data lies, None for a surrogate; raises NotFound with every path tried and how to get it."""
+    if source == "surrogate":
+        return None
     if source == "packaged":
         return Found(_package_file(), "file")
     if source != "official":
-        raise DataError(f"text: unknown source {source!r}; it is official or packaged")
+        raise DataError(f"text: unknown source {source!r}; it is official, packaged or surrogate")
     search = Search(data_dir, cache_dir)
     by_tfds = "downloads/*aclImdb_v1*.tar.gz", "downloads/imdb_reviews/*aclImdb_v1*.tar.gz"
     if archive := search.first("aclImdb_v1.tar.gz", "aclImdb_v1.tar", *by_tfds):

@@ -1,7 +1,9 @@
+from functools import partial
+
 import numpy as np
 import pytest
 
-from tasks.baselines import _features, bag_of_tokens, best_constant, majority
+from tasks.baselines import _counts, _features, bag_of_tokens, best_constant, majority, windows
 from tasks.task import Split
 
 
@@ -51,7 +53,9 @@ def test_bag_of_tokens_compares_the_documents_of_a_pair(random):
 
 def test_features_of_a_pair_are_the_sum_and_the_difference_of_counts():
     split = split_of(np.array([[0, 0, 0], [1, 1, 1], [0, 1, 1], [1, 2, 2]]), np.array([0, 1]), paired=True)
-    np.testing.assert_allclose(_features(split, np.array([1]), 3) ** 2, [[1, 3, 2, 1, 1, 2]], rtol=1e-6)
+    np.testing.assert_allclose(
+        _features(split, np.array([1]), partial(_counts, vocab_size=3)) ** 2, [[1, 3, 2, 1, 1, 2]], rtol=1e-6
+    )
 
 
 def test_bag_of_tokens_repeats_itself_and_stands_one_label(random):
@@ -59,3 +63,21 @@ def test_bag_of_tokens_repeats_itself_and_stands_one_label(random):
     split = split_of(sequences, labels)
     assert bag_of_tokens(split, split, 5) == bag_of_tokens(split, split, 5)
     assert bag_of_tokens(split_of(sequences, np.full(400, 2)), split, 5) == (labels == 2).mean()
+
+
+def test_windows_see_what_is_close_together_and_nothing_else(random):
+    """Two marks in every sequence; the label is which comes first. Seven tokens apart a window sees both."""
+    labels = random.integers(0, 2, 3000)
+    accuracies = {}
+    for distance in (7, 8):
+        sequences = random.integers(3, 9, (3000, 60))
+        place = random.integers(8, 40, 3000)
+        for label in (0, 1):
+            rows = np.flatnonzero(labels == label)
+            sequences[rows, place[rows]], sequences[rows, place[rows] + distance] = 1 + label, 2 - label
+        train, test = split_of(sequences[:2000], labels[:2000]), split_of(sequences[2000:], labels[2000:])
+        accuracies[distance] = windows(train, test, 8)
+    assert accuracies[7] > 0.95
+    assert abs(accuracies[8] - 0.5) < 0.05
+    pairs = split_of(sequences[:2000], labels[:1000], paired=True)
+    assert 0 <= windows(pairs, pairs, 8) <= 1

@@ -177,5 +177,5 @@ def test_the_configuration_lists_every_keyword():
     assert config.pop("_target_") == "tasks.image.load"
     assert set(config) == set(inspect.signature(image.load).parameters)
     assert (config["max_length"], config["grey"]) == (1024, "tf")
-    with pytest.raises(DataError, match="unknown source 'packaged'; it is official"):
+    with pytest.raises(DataError, match="unknown source 'packaged'; it is official or surrogate"):
         image.locate("packaged", data_dir=".", cache_dir=".")

@@ -233,5 +233,5 @@ def test_the_configuration_lists_every_keyword():
     assert set(config) == set(inspect.signature(retrieval.load).parameters)
     assert (config["max_length"], config["decode_literals"]) == (4000, False)
     assert retrieval.FULL_SIZES == {"train": 147_086, "validation": 18_090, "test": 17_437}
-    with pytest.raises(DataError, match="unknown source 'packaged'; it is official"):
+    with pytest.raises(DataError, match="unknown source 'packaged'; it is official or surrogate"):
         retrieval.locate("packaged", data_dir=".", cache_dir=".")

@@ -191,7 +191,7 @@ def test_another_version_of_the_package_is_refused(tmp_path, monkeypatch):
 
 
 def test_an_unknown_source_is_named(tmp_path):
-    with pytest.raises(DataError, match="unknown source 'surrogat'; it is official or packaged"):
+    with pytest.raises(DataError, match="unknown source 'surrogat'; it is official, packaged or surrogate"):
         load(tmp_path, source="surrogat")
 
 
