@@ -16,7 +16,8 @@ from tasks.task import Split
 MODULES = {"text": text, "retrieval": retrieval, "image": image}
 LENGTHS = {"text": 256, "retrieval": 128, "image": 256}
 OWN: dict[str, dict] = {"text": {}, "retrieval": {"decode_literals": False}, "image": {"grey": "tf"}}
-DIGESTS = {"text": "f9ea7c7ac5bbadec", "retrieval": "a6ea1bae847643a8", "image": "c145f5f5ba68e815"}  # of 100 examples of seed 0, by sha256
+# Of 100 examples of seed 0, by sha256.
+DIGESTS = {"text": "f9ea7c7ac5bbadec", "retrieval": "a6ea1bae847643a8", "image": "c145f5f5ba68e815"}
 TINY = {"train": 40, "validation": 10, "test": 10}
 
 
