@@ -10,7 +10,7 @@ VARIANT ?=
 TASK ?= $(subst $(space),$(comma),$(tasks))
 ## the size of the work: mini, lra, paper
 PRESET ?= mini
-## a comma list of seeds
+## a comma list of seeds; sweep takes 0,1,2 unless you say so
 SEEDS ?= 0
 ## where runs are started: local, slurm, ray
 LAUNCHER ?= local
@@ -18,7 +18,7 @@ LAUNCHER ?= local
 RESULTS ?=
 ## folder with raw data, only read; default: each task's own source
 DATA_DIR ?=
-## further Hydra overrides (data, bench, check, plan, plot) or pytest options (test), quoted as for the shell
+## further Hydra overrides (data, bench, sweep, check, plan, plot) or pytest options (test), quoted as for the shell
 ARGS ?=
 ## what .venv is made for: auto, cpu, cuda, tpu; auto asks .venv, then the device files
 ACCELERATOR ?= auto
@@ -40,12 +40,13 @@ quote = '$(subst ','\'',$(1))'
 # $(call overrides,key=VARIABLE ...): 'key=value' for each variable that has a value
 overrides = $(foreach pair,$(1),$(call override,$(firstword $(subst =, ,$(pair))),$($(lastword $(subst =, ,$(pair))))))
 override = $(if $(2),$(call quote,$(1)=$(2)))
-# plot draws all that has results, data prepares all that the full-size tasks need, unless the user names something
+# plot and status show all there is, data prepares all that the full-size tasks need, unless the user names something
 named_variant = $(filter-out all,$(VARIANT))
 named_task = $(if $(filter file,$(origin TASK)),,$(TASK))
+named_seeds = $(if $(filter file,$(origin SEEDS)),,$(SEEDS))
 named_preset = $(if $(filter file,$(origin PRESET)),,$(PRESET))
 
-.PHONY: help setup lock data bench profile check plan plot test test-full soak lint clean .venv .variant
+.PHONY: help setup lock data bench sweep status profile check plan plot test test-full soak lint clean .venv .variant
 
 help: ## print this text
 	@echo 'make TARGET [VARIABLE=value ...], for example: make bench VARIANT=bigbird'
@@ -63,6 +64,12 @@ data: .venv ## find the data of TASK (ARGS=download=true: fetch what is missing)
 
 bench: .venv .variant ## train, test, time and measure VARIANT
 	$(python) -m lra.bench $(call overrides,model=VARIANT task=TASK preset=PRESET seed=SEEDS launcher=LAUNCHER results=RESULTS data_dir=DATA_DIR) $(value ARGS)
+
+sweep: .venv ## bench every variant with three seeds (or VARIANT, SEEDS), here or on a cluster; goes on where it was
+	$(python) -m lra.sweep $(call overrides,model=VARIANT task=TASK preset=PRESET seed=named_seeds launcher=LAUNCHER results=RESULTS data_dir=DATA_DIR) $(value ARGS)
+
+status: .venv ## how far bench and sweep are (ARGS=watch=true: stays and renews the table)
+	@$(python) -m lra.status $(call overrides,model=named_variant task=named_task preset=named_preset seed=named_seeds results=RESULTS) $(value ARGS)
 
 profile: .venv .variant ## measure speed and memory of VARIANT beside the others, without training
 	$(python) -m lra.profile $(call overrides,model=VARIANT preset=PRESET results=RESULTS) $(value ARGS)

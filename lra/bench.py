@@ -8,20 +8,22 @@ Exit codes: 0 done; 2 bad input, nothing started; 3 some runs failed; 75 interru
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from lra.cells import measure_speed
 from lra.child import STOP_SIGNALS
 from lra.config import Request, compose_run, parse
 from lra.errors import BadInput
-from lra.runs import Run, train_and_test
+from lra.runs import Run, may_fail_again, train_and_test
+from lra.status import note_plan
 from lra.summary import print_summary
 from lra.supervise import Supervisor
 from lra.variants import variant_names
 from tasks.errors import DataError
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Runs a command line; returns the exit code."""
+def main(arguments: Sequence[str], *, repeat: bool = False) -> int:
+    """Runs a command line; returns the exit code. `repeat` tries what failed again, as `lra.sweep` does."""
     if "--list" in arguments:
         print("\n".join(variant_names()))
         return 0
@@ -35,8 +37,9 @@ def main(arguments: Sequence[str]) -> int:
         return _end(2, problem)
     except KeyboardInterrupt:
         return _end(75, "interrupted before the first run; the same command begins again")
+    note_plan(runs)
     try:
-        return execute(runs, Supervisor())
+        return execute(runs, Supervisor(), repeat=repeat)
     except BadInput as problem:
         return _end(3, problem)
     except OSError as problem:
@@ -53,9 +56,19 @@ def plan_runs(request: Request) -> list[Run]:
     return [Run.of(overrides, compose_run(overrides)) for overrides in request.runs()]
 
 
-def execute(runs: Sequence[Run], supervisor: Supervisor) -> int:
-    """Makes every run and measures every variant once; one failure stops nothing else. Returns the exit code."""
-    statuses = [train_and_test(run, supervisor) for run in runs if not supervisor.interrupted]
+def execute(runs: Sequence[Run], supervisor: Supervisor, *, repeat: bool = False) -> int:
+    """Makes every run and measures every variant once; one failure stops nothing else. Returns the exit code.
+
+    `repeat` tries what failed again, after all the others, as often as `limits.attempts` says.
+    """
+    found: dict[Path, str] = {}
+    todo = list(runs)
+    for _ in range(runs[0].config.limits.attempts if repeat else 1):
+        for run in todo:
+            if not supervisor.interrupted:
+                found[run.score_file] = train_and_test(run, supervisor)
+        todo = [run for run in todo if may_fail_again(run)]
+    statuses = [*found.values()]
     if not supervisor.interrupted:
         statuses += measure_speed(runs, supervisor)
     if supervisor.interrupted:

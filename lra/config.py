@@ -1,5 +1,6 @@
 """The typed schema of a run, and how overrides become one configuration or one clear message. jax is not imported."""
 
+import copy
 import dataclasses
 import functools
 import itertools
@@ -131,7 +132,7 @@ class BenchConfig:
     speed: SpeedConfig = dataclasses.field(default_factory=SpeedConfig)
     limits: LimitsConfig = dataclasses.field(default_factory=LimitsConfig)
     seed: int = 0
-    launcher: str = MISSING
+    launcher: dict[str, Any] = MISSING
     tracking: Tracking = Tracking.none
     force: bool = False
     results: str = MISSING
@@ -212,10 +213,14 @@ def parse(arguments: Sequence[str]) -> Request:
 
 def compose_run(overrides: Sequence[str]) -> BenchConfig:
     """The resolved configuration of one run; raises BadInput."""
-    config = _compose(overrides)
-    for node in ("model", "task"):
+    # Seeds share a composition, which takes longer than everything else here.
+    config = copy.deepcopy(_composed(*(text for text in overrides if not text.startswith("seed="))))
+    for node in ("model", "task", "launcher"):
         _check_types(config, node, overrides)
     try:
+        for text in overrides:
+            if text.startswith("seed="):
+                config.seed = text.partition("=")[2]
         OmegaConf.resolve(config)
         missing = OmegaConf.missing_keys(config)
         built: Any = OmegaConf.to_object(config)
@@ -248,10 +253,15 @@ def _compose(overrides: Sequence[str]) -> DictConfig:
             raise BadInput(_plain(error)) from None
 
 
-@functools.lru_cache(maxsize=8)
-def _defaults(*names: str) -> DictConfig:
-    """What variant, task, preset and seed alone make; to read, not to change."""
-    return _compose(names)
+@functools.lru_cache(maxsize=1024)
+def _composed(*overrides: str) -> DictConfig:
+    """A composition to read, not to change."""
+    return _compose(overrides)
+
+
+def _defaults(overrides: Sequence[str]) -> DictConfig:
+    """What variant, task, preset and launcher alone make; to read, not to change."""
+    return _composed(*overrides[:3], *(text for text in overrides[4:] if text.startswith("launcher=")))
 
 
 def _plain(error: Exception) -> str:
@@ -316,7 +326,7 @@ def _check_sizes(request: Request) -> None:
 
 def _check_keys(request: Request) -> None:
     """Refuses keys that the configuration does not have, also behind + and ++."""
-    base = _defaults(*request.runs()[0][:4])
+    base = _defaults(request.runs()[0])
     for argument in request.overrides:
         override = _parse_override(argument)
         path = override.key_or_group.split(".")
@@ -342,7 +352,7 @@ def _check_types(config: DictConfig, node: str, overrides: Sequence[str]) -> Non
     changed = [text for text in overrides[4:] if text.lstrip("+").startswith(f"{node}.")]
     if not changed:
         return
-    defaults = _defaults(*overrides[:4])
+    defaults = _defaults(overrides)
     for text in changed:
         key = _parse_override(text).key_or_group
         default, value = OmegaConf.select(defaults, key), OmegaConf.select(config, key)

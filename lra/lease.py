@@ -19,6 +19,7 @@ import filelock
 
 from lra.record import write_json
 
+LEASE_FILE = "lease.json"
 BEAT_SECONDS = 10.0
 DEAD_SECONDS = 90.0  # without a beat, a holder on another machine counts as dead
 POLL_SECONDS = 1.0  # between two looks at a holder that is waited for
@@ -40,7 +41,7 @@ class Lease:
     def __init__(
         self, folder: Path, say: Callable[[str], None], lost: Callable[[], None], stopped: Callable[[], bool]
     ) -> None:
-        self.path, self.say, self.lost, self.stopped = folder / "lease.json", say, lost, stopped
+        self.path, self.say, self.lost, self.stopped = folder / LEASE_FILE, say, lost, stopped
         self.held = False
         self.owner = uuid.uuid4().hex
         self.processes = [_process(os.getpid())]
@@ -114,6 +115,15 @@ class Lease:
                     self.lost()
                     return
                 self._write()
+
+
+def holder_of(folder: Path) -> dict[str, Any] | None:
+    """Who holds the lease on a folder now, alive: {host, processes, beat}; only looks."""
+    try:
+        holder: dict[str, Any] = json.loads((folder / LEASE_FILE).read_text())
+    except (OSError, ValueError):
+        return None
+    return holder if _alive(holder) else None
 
 
 def _process(pid: int) -> dict[str, Any]:

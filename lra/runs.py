@@ -1,5 +1,6 @@
 """One run from the supervisor's side: its identity, its files, and the children that do the work."""
 
+import functools
 import json
 import shutil
 import sys
@@ -77,7 +78,7 @@ class Run:
     @cached_property
     def task(self) -> Task:
         """The task's data, prepared if need be; raises DataError."""
-        return child.load_task(self.config.task)
+        return _load_task(json.dumps(self.config.task))
 
     @cached_property
     def hash(self) -> str:
@@ -114,6 +115,12 @@ class Run:
             )
 
 
+@functools.lru_cache(maxsize=32)
+def _load_task(specification: str) -> Task:
+    """The data that all runs of a task share."""
+    return child.load_task(json.loads(specification))
+
+
 def _flat(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The leaves of nested dictionaries by their dotted keys."""
     for key, value in tree.items():
@@ -137,6 +144,12 @@ def train_and_test(run: Run, supervisor: Supervisor) -> str:
             say(f"{run.title}: failed {attempts - 1} times, last with: {found['error']}. Try again with force=true.")
             return "failed"
         return _attempt(run, supervisor, lease, attempts)
+
+
+def may_fail_again(run: Run) -> bool:
+    """Whether a run failed the last time and has attempts left."""
+    found = record.read_json(run.score_file) or {}
+    return found.get("status") == "failed" and found["attempts"] < run.config.limits.attempts
 
 
 def _attempt(run: Run, supervisor: Supervisor, lease: Lease, attempts: int) -> str:

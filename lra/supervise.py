@@ -18,6 +18,7 @@ from lra.variants import ROOT
 
 GRACE_SECONDS = 60.0  # for a child that was asked to stop and saves what it has
 POLL_SECONDS = 0.05
+SIGNALS_APART_SECONDS = 0.5  # a cluster signals every process of a job, the child perhaps before its supervisor
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,13 @@ class Outcome:
 class Supervisor:
     """Runs one child at a time and passes signals on to it.
 
-    SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 ask the child to stop, once; `interrupted` is set from then on.
+    SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 ask the child to stop, once; `interrupted` is set from then on, and `signal` is
+    the one that came.
     """
 
     def __init__(self) -> None:
         self.interrupted = False
+        self.signal: int | None = None
         self.ends = math.inf  # when a child that was asked to stop is waited for no longer
         self.child: subprocess.Popen | None = None
         for number in STOP_SIGNALS:
@@ -93,6 +96,8 @@ class Supervisor:
     def _outcome(self, code: int, said: dict[str, Any] | None, kills_before: int) -> Outcome:
         if said is not None:
             return Outcome("failed" if said["status"] == "bad_input" else said["status"], said["error"])
+        if -code in STOP_SIGNALS and not self.interrupted:
+            time.sleep(SIGNALS_APART_SECONDS)
         if self.interrupted:
             return Outcome("interrupted", "stopped by a signal")
         if code == -signal.SIGKILL and _out_of_memory_kills() > kills_before:
@@ -120,6 +125,7 @@ class Supervisor:
             self.child.terminate()
 
     def _pass_on(self, number: int, frame: Any) -> None:
+        self.signal = self.signal or number
         self.stop()
 
 
