@@ -18,7 +18,7 @@ LAUNCHER ?= local
 RESULTS ?=
 ## folder with raw data, only read; default: each task's own source
 DATA_DIR ?=
-## further Hydra overrides (data, bench, sweep, check, plan, plot) or pytest options (test), quoted as for the shell
+## further Hydra overrides (data, bench, sweep, check, plan, gallery, plot) or pytest options (test), quoted as for the shell
 ARGS ?=
 ## what .venv is made for: auto, cpu, cuda, tpu; auto asks .venv, then the device files
 ACCELERATOR ?= auto
@@ -46,7 +46,7 @@ named_task = $(if $(filter file,$(origin TASK)),,$(TASK))
 named_seeds = $(if $(filter file,$(origin SEEDS)),,$(SEEDS))
 named_preset = $(if $(filter file,$(origin PRESET)),,$(PRESET))
 
-.PHONY: help setup lock data bench sweep status profile check plan plot test test-full soak lint clean .venv .variant
+.PHONY: help setup lock data bench sweep status profile check plan gallery plot test test-full soak lint clean .venv .variant
 
 help: ## print this text
 	@echo 'make TARGET [VARIABLE=value ...], for example: make bench VARIANT=bigbird'
@@ -79,6 +79,9 @@ check: .venv .variant ## hold VARIANT to the rules that every variant keeps
 
 plan: .venv .variant ## parameters, FLOPs, compiled memory of VARIANT, without running it
 	$(python) -m lra.plan $(call overrides,model=VARIANT task=TASK preset=PRESET) $(value ARGS)
+
+gallery: .venv ## draw which query-key pairs VARIANT computes (default: all), or a contact sheet of TASK
+	$(python) -m lra.gallery $(call overrides,model=VARIANT task=named_task preset=named_preset results=RESULTS data_dir=DATA_DIR) $(value ARGS)
 
 plot: .venv ## draw the chart and the tables from the result files
 	$(python) -m lra.report $(call overrides,results=RESULTS preset=PRESET variant=named_variant task=named_task) $(value ARGS)

@@ -1,8 +1,7 @@
 """`python -m lra.report key=value ...`: draws the pictures and writes the tables from result files."""
 
-import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from lra.errors import BadInput, unknown
@@ -42,7 +41,7 @@ def report(root: Path, asked: Options) -> None:
     drawn = pictures.draw(chosen, comparison, paper=asked.paper, log=asked.log)
     files: dict[str, str | bytes] = {**drawn, **_tables(table, chosen, comparison)}
     files["page.html"] = page.build(results, comparison, log=asked.log)
-    _write(root / "plots", files)
+    pictures.write_files(root / "plots", files)
     for name in WRITTEN - set(files):
         (root / "plots" / name).unlink(missing_ok=True)
     _say(results, table, comparison, root / "plots", list(files))
@@ -61,7 +60,7 @@ def compare(arguments: Sequence[str]) -> int:
         first, second = (_choose(results, Options(preset=asked.preset, variant=(name,)))[0] for name in names)
         table, missing = paired.compare(first, second, asked.task)
         name = f"compare-{first.key}-{second.key}.md"
-        _write(root / "plots", {name: tables.markdown(table)})
+        pictures.write_files(root / "plots", {name: tables.markdown(table)})
         _print(table, [*missing, f"wrote {root / 'plots' / name}"])
     return 0
 
@@ -110,15 +109,6 @@ def _choose(results: load.Results, asked: Options) -> list[rows.Row]:
         raise unknown("hardware", asked.hardware, sorted(machines))
     keys = {names[name].key for name in asked.variant}
     return [row for row in found if row.key in keys] if keys else found
-
-
-def _write(folder: Path, files: Mapping[str, str | bytes]) -> None:
-    """Writes each file in one go."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        temporary = folder / f".{name}.{os.getpid()}"
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-        temporary.replace(folder / name)
 
 
 def _print(table: tables.Table, lines: Sequence[str]) -> None:

@@ -1,7 +1,9 @@
 """Which pictures there are, and what each is given. matplotlib is imported where something is drawn, not before."""
 
+import os
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from lra.errors import BadInput
 from lra.report import growth, notes, published, style
@@ -75,3 +77,12 @@ def _against_length(rows: Sequence[Row], comparison: Comparison) -> dict[str, "F
         heading = "Peak memory against length"
         figures["memory"] = curves.against_length(memories, heading, subtitle, style.memory, about)
     return figures
+
+
+def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    """Writes each file in one go."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        temporary = folder / f".{name}.{os.getpid()}"
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        temporary.replace(folder / name)
