@@ -12,6 +12,7 @@ Other options are those of lra.bench, such as model.window=8, task.source=offici
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         asked = options(arguments)
         folder = asked.results / "gallery"
-        for files in (*_checkpoint(asked), *_variants(asked), *_tasks(asked)):
+        for files in chain(_checkpoint(asked), _variants(asked), _tasks(asked)):
             write_files(folder, files)
             print(f"wrote {folder}/: {', '.join(files)}", flush=True)
     except (BadInput, DataError) as problem:

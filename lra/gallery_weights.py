@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float
+from omegaconf.errors import OmegaConfBaseException
 
 from lra.build import build_classifier
 from lra.child import SPECIFICATION_FILE, load_config, load_task
@@ -77,7 +78,7 @@ def at_initialisation(
 
 
 def trained(folder: Path, length: int) -> Mixing:
-    """The weights in every layer of a run's best parameters, of the first tokens of its first validation example.
+    """The weights in every layer of a run's best parameters, of the first tokens of a validation example.
 
     Raises BadInput when `folder` is not the work folder of a run that has a checkpoint. Nothing in it is changed.
     """
@@ -89,7 +90,11 @@ def trained(folder: Path, length: int) -> Mixing:
         )
     from lra.train import Training  # brings orbax, which nothing else here needs
 
-    config = load_config(specification["config"])
+    try:
+        config = load_config(specification["config"])
+    except OmegaConfBaseException as error:
+        reason = str(error).splitlines()[0]
+        raise BadInput(f"checkpoint={folder}: its run was made by another version of this program ({reason})") from None
     task = load_task(config.task)
     said: list[str] = []
     with tempfile.TemporaryDirectory(prefix="lra-gallery-") as place:  # a run may still be writing there
@@ -104,12 +109,17 @@ def trained(folder: Path, length: int) -> Mixing:
     classifier = build_classifier(config.model, config.encoder, seed=config.seed, **training.sizes)
     graph = split_model(classifier)[0]
     classifier = nnx.merge(graph, *jax.tree.map(jnp.asarray, (training.best.params, training.best.rest)))
-    tokens = task.validation.sequence(0)[: min(length, task.max_length)]
-    weights = layer_weights(classifier, np.asarray(tokens, np.int32))
-    which = f"of the first {len(tokens)} tokens of a validation example, step {training.best.step:,}"
-    name = specification["config"]["model"]["_target_"].rpartition(".")[2]
-    mixing = _mixing(name, mixer_of(classifier.encoder.layers[0]), weights, f"of {specification['title']}, {which}")
-    return replace(mixing, file="trained-" + re.sub(r"[^\w@.]+", "-", specification["title"]))
+    lengths = np.minimum(task.validation.lengths, min(length, task.max_length))
+    example = int(lengths.argmax())  # the first that fills the picture, else the longest
+    tokens = np.asarray(task.validation.sequence(example)[: lengths[example]], np.int32)
+    front = " behind the class token" if classifier.class_token else ""
+    which = (
+        f"after step {training.best.step:,}, of the first {len(tokens)} tokens{front} of validation example {example}"
+    )
+    weights = layer_weights(classifier, tokens)
+    title = specification["title"]
+    mixing = _mixing(title, mixer_of(classifier.encoder.layers[0]), weights, which)
+    return replace(mixing, file="trained-" + re.sub(r"[^\w@.]+", "-", title))
 
 
 def _mixing(name: str, mixer: Any, weights: np.ndarray, taken: str) -> Mixing:

@@ -170,6 +170,15 @@ def test_wrong_input_is_a_clear_message_and_exit_code_2(tmp_path, capsys, monkey
     assert not (tmp_path / "gallery").exists()
 
 
+def test_a_run_of_another_version_is_refused(tmp_path, capsys):
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "specification.json").write_text('{"config": {"sede": 0}}')
+    assert main([f"checkpoint={tmp_path}", f"results={tmp_path}"]) == 2
+    said = capsys.readouterr().err
+    assert "its run was made by another version of this program" in said
+    assert said.count("\n") == 1
+
+
 def test_a_trained_run_is_drawn_and_left_alone(tmp_path, encoded):
     run = tiny.run_of(*tiny.places(tmp_path, encoded), "encoder.layers=2")
     specification = run.specification()
@@ -185,8 +194,10 @@ def test_a_trained_run_is_drawn_and_left_alone(tmp_path, encoded):
 
     drawn = gallery_weights.trained(run.work_folder, 8)
     assert {path: path.stat().st_mtime_ns for path in run.work_folder.rglob("*")} == before
-    tokens = run.task.validation.sequence(0)[:8].astype(np.int32)
-    assert drawn.weights.shape == (2, 2, len(tokens) + 1, len(tokens) + 1)  # the class token in front
+    split = run.task.validation
+    example = next(i for i, length in enumerate(split.lengths) if length >= 8)
+    tokens = split.sequence(example)[:8].astype(np.int32)
+    assert drawn.weights.shape == (2, 2, 9, 9)  # the class token in front
     classifier = build_classifier(run.config.model, run.config.encoder, seed=0, **training.sizes)
     nnx.update(classifier, best)
     layer: Any = classifier.encoder.layers[0]
@@ -194,7 +205,7 @@ def test_a_trained_run_is_drawn_and_left_alone(tmp_path, encoded):
     q, k, _ = (np.asarray(a)[0] for a in layer.mixer.inputs(layer.mixer_norm(x)))
     expected = softmax(np.einsum("ihk,jhk->hij", q, k) / q.shape[-1] ** 0.5)
     assert np.allclose(drawn.weights[0], expected, atol=1e-5)
-    assert "step 2" in drawn.input
+    assert f"after step 2, of the first 8 tokens behind the class token of validation example {example}" in drawn.input
     names = texts(gallery_pictures.of_variant(drawn))
     assert {"layer 1, head 1", "layer 2, head 2"} <= set(names)
 
