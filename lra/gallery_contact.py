@@ -37,6 +37,7 @@ class Examples:
     """Examples of a task's training split, chosen so that the labels take turns.
 
     Attributes:
+        name: of the task, as the command line has it: Path-X is a Pathfinder of another size.
         task: the data.
         preset: the size of the work.
         chosen: their numbers.
@@ -44,6 +45,7 @@ class Examples:
         labels: of every example, for people.
     """
 
+    name: str
     task: Task
     preset: str
     chosen: list[int]
@@ -60,10 +62,10 @@ def load_examples(run: Sequence[str]) -> Examples:
     given = any(text.lstrip("+").startswith("task.examples") for text in run[4:])
     few = [] if given else [f"task.examples.{split}={count}" for split, count in FEW.items()]
     config = compose_run([*run, *few])
-    return choose(load_task(config.task), config)
+    return choose(run[1].partition("=")[2], load_task(config.task), config)
 
 
-def choose(task: Task, config: BenchConfig) -> Examples:
+def choose(name: str, task: Task, config: BenchConfig) -> Examples:
     """Examples in which the labels take turns, each as the task's own `show` has it."""
     module: Any = importlib.import_module(config.task["_target_"].rpartition(".")[0])
     keywords = {key: config.task[key] for key in inspect.signature(module.show).parameters if key in config.task}
@@ -78,7 +80,7 @@ def choose(task: Task, config: BenchConfig) -> Examples:
     chosen = chosen[: PICTURES if pictures else PAIRS if task.paired else TEXTS]
     names = getattr(module, "LABELS", None) if task.source != "surrogate" else None
     labels = [f"label {label}" + (f": {names[label]}" if names else "") for label in task.train.labels[chosen].tolist()]
-    return Examples(task, config.preset, chosen, [show(example) for example in chosen], labels)
+    return Examples(name, task, config.preset, chosen, [show(example) for example in chosen], labels)
 
 
 def sequences(task: Task, example: int) -> list[int]:
@@ -95,7 +97,7 @@ def _page(height: float, examples: Examples) -> Page:
     task = examples.task
     page = Page(60 + height + 26)
     size = f"{task.max_length:,} tokens at most, {task.num_classes} classes"
-    page.title(f"{task.name}, preset {examples.preset}", f"training examples  |  {size}")
+    page.title(f"{examples.name}, preset {examples.preset}", f"training examples  |  {size}")
     real = task.source in ("official", "generated")
     page.text(LEFT, page.height - 48, SOURCES[task.source], size=8, weight="bold", color=style.INK if real else WARNING)
     page.text(LEFT, 10, f"{100 * task.truncated_fraction:.1f} % of all sequences are cut at {task.max_length:,} tokens")

@@ -238,7 +238,7 @@ def test_pairs_padding_and_cuts_are_visible_and_a_surrogate_is_marked():
     bytes_of = [np.frombuffer(text, np.uint8).astype(int) + 1 for text in (b"a" * 20, b"short", b"\x00b", b"end\n")]
     task = task_of("retrieval", "surrogate", bytes_of, [1, 0], paired=True, max_length=20, truncated_fraction=0.25)
     config = compose_run(["model=transformer", "task=retrieval", "preset=lra", "seed=0"])
-    figure = gallery_contact.sheet(gallery_contact.choose(task, config))
+    figure = gallery_contact.sheet(gallery_contact.choose("retrieval", task, config))
     said = texts(figure)
     assert "surrogate: a stand-in made here, not the data of this name" in said
     assert [line for line in said if line.startswith("#")] == ["#1  label 0", "#0  label 1"]  # no official names
@@ -255,8 +255,9 @@ def test_pictures_are_the_pixels():
     pixels = [np.arange(1024) % 251, np.arange(1000) % 251]
     task = task_of("pathfinder", "generated", pixels, [1, 0], max_length=1024, truncated_fraction=0.5)
     config = compose_run(["model=transformer", "task=pathfinder", "preset=lra", "seed=0"])
-    examples = gallery_contact.choose(task, config)
+    examples = gallery_contact.choose("pathx", task, config)
     assert examples.labels == ["label 0: apart", "label 1: joined"]
+    assert "pathx, preset lra" in texts(gallery_contact.sheet(examples))
     images: list[Any] = [axes.images[0].get_array() for axes in gallery_contact.sheet(examples).axes]
     first, second = (np.ma.filled(image.astype(float), np.nan) for image in images)
     assert second.reshape(-1).tolist() == pixels[0].tolist()
