@@ -115,9 +115,9 @@ def _about(mixing: Mixing, alike: bool) -> list[str]:
         )
         return wrap(f"The pattern: {share}. {whose}")
     many = f"the mean of {heads} heads" if layers == 1 else f"the mean of {layers} layers and {heads} heads"
-    first = many if layers * heads > 1 else "the layer"
+    first = "All heads are alike." if alike and heads > 1 else f"On the left {many}." if layers * heads > 1 else ""
     return wrap(
-        f"Weights {mixing.input}. On the left {first}. A weight is how strongly a query's output depends on a key's "
+        f"Weights {mixing.input}. {first} A weight is how strongly a query's output depends on a key's "
         f"value: the norm of that block of the Jacobian, which for attention is the attention weight. {share}."
     )
 
