@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tasks import image, text
+from tasks.archives import Found
 from tasks.errors import DataError
 from tasks.prepared import read_prepared
 from tasks.task import Task
@@ -66,10 +67,11 @@ def test_the_official_split_is_the_set_s_own_slice(prepared, tmp_path):
 def test_an_archive_is_preferred(prepared, tmp_path):
     write_tar(tmp_path / "aclImdb_v1.tar.gz", imdb())
     (tmp_path / "imdb_reviews").symlink_to(prepared / "imdb_reviews")
-    assert text.locate("official", data_dir=tmp_path, cache_dir=tmp_path).kind == "archive"
+    found = text.locate("official", data_dir=tmp_path, cache_dir=tmp_path)
+    assert found == Found(tmp_path / "aclImdb_v1.tar.gz", "archive")
     (tmp_path / "aclImdb_v1.tar.gz").unlink()
     found = text.locate("official", data_dir=tmp_path, cache_dir=tmp_path)
-    assert (found.kind, found.path) == ("prepared", tmp_path / TEXT_SET)
+    assert found == Found(tmp_path / TEXT_SET, "prepared")
 
 
 def test_a_set_in_tensorflow_s_own_format_is_refused(prepared, tmp_path):

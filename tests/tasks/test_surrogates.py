@@ -17,7 +17,7 @@ MODULES = {"text": text, "retrieval": retrieval, "image": image}
 LENGTHS = {"text": 256, "retrieval": 128, "image": 256}
 OWN: dict[str, dict] = {"text": {}, "retrieval": {"decode_literals": False}, "image": {"grey": "tf"}}
 # Of 100 examples of seed 0, by sha256.
-DIGESTS = {"text": "f9ea7c7ac5bbadec", "retrieval": "a6ea1bae847643a8", "image": "c145f5f5ba68e815"}
+DIGESTS = {"text": "f9ea7c7ac5bbadec", "retrieval": "064da9ee214365e0", "image": "c145f5f5ba68e815"}
 TINY = {"train": 40, "validation": 10, "test": 10}
 
 
@@ -47,7 +47,7 @@ def first_subject(document: bytes) -> str:
     """The subject whose passage comes first, by its first letter."""
     capital = re.search("[A-Z]", document.decode())
     assert capital is not None
-    return "A" if capital[0] < "I" else "S"
+    return "A" if capital[0] in "AB" else "Z"
 
 
 def sector(pixels: np.ndarray) -> int:
@@ -82,7 +82,7 @@ def test_labels_follow_the_documented_rule_in_equal_numbers(drawn, name):
 def test_lengths_and_tokens_are_those_of_the_task(drawn, name):
     split, length = drawn[name], LENGTHS[name]
     assert split.lengths.max() == length
-    assert split.lengths.min() == (length if name == "image" else length // 2)
+    assert split.lengths.min() == {"text": length // 2, "retrieval": length * 3 // 4, "image": length}[name]
     assert split.tokens.max() < MODULES[name].SHAPE.vocab_size
     assert split.paired == MODULES[name].SHAPE.paired
     assert name == "image" or split.tokens.min() > 0
@@ -98,10 +98,10 @@ def windows(tokens: np.ndarray) -> Counter:
 def marked(document: bytes) -> np.ndarray:
     """A text with its letters alike, so that only what carries the label remains."""
     alike = re.sub(r"[a-z ]", ".", document.decode())
-    return np.frombuffer(re.sub("[S-Z]", "S", re.sub("[A-H]", "A", alike)).encode(), np.uint8)
+    return np.frombuffer(re.sub("[YZ]", "Z", re.sub("[AB]", "A", alike)).encode(), np.uint8)
 
 
-@pytest.mark.parametrize(("name", "exchanged"), [("text", "+-"), ("retrieval", "AS")])
+@pytest.mark.parametrize(("name", "exchanged"), [("text", "+-"), ("retrieval", "AZ")])
 def test_exchanging_the_marks_of_a_text_turns_its_label_but_changes_no_window(drawn, name, exchanged):
     """So both labels show the same windows with the same probability."""
     one, other = (ord(mark) for mark in exchanged)
@@ -126,7 +126,7 @@ def test_all_images_have_the_same_windows(drawn):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_shallow_baselines_touch_chance(drawn, name):
-    train, test = draw(name, 4000, seed=0), drawn[name]
+    train, test = draw(name, 2500, seed=0), drawn[name]
     chance = 1 / MODULES[name].SHAPE.num_classes
     error = (chance * (1 - chance) / len(test)) ** 0.5
     shallow: dict[str, Callable[[], float]] = {
@@ -175,14 +175,14 @@ def test_the_seed_decides_every_byte(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "length"), [("text", 159), ("retrieval", 63), ("image", 64), ("image", 200), ("image", 400)]
+    ("name", "length"), [("text", 159), ("retrieval", 111), ("image", 64), ("image", 200), ("image", 400)]
 )
 def test_no_room_for_what_is_far_apart_is_an_error(tmp_path, name, length):
     with pytest.raises(DataError, match=f"{name}: max_length={length}; a surrogate has"):
         load(tmp_path, name, max_length=length)
 
 
-@pytest.mark.parametrize(("name", "length"), [("text", 160), ("retrieval", 64), ("image", 1024)])
+@pytest.mark.parametrize(("name", "length"), [("text", 160), ("retrieval", 112), ("image", 1024)])
 def test_other_lengths_keep_the_rule(tmp_path, name, length):
     task = load(tmp_path, name, max_length=length)
     if name == "image":
