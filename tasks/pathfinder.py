@@ -70,7 +70,7 @@ def load(
     data_dir: str | Path,
     size: int,
     contour_length: int,
-    parameters: Literal["documented", "matched"],
+    parameters: Literal["documented", "matched", "short"],
     max_length: int,
     examples: Mapping[str, int | None],
     seed: int,
@@ -83,7 +83,7 @@ def load(
         data_dir: where the released folders are looked for; read by `official` only.
         size: side of the images, 32, 64, 128 (Path-X) or 256 pixels.
         contour_length: paddles in a contour, 6 (easy), 9 (intermediate) or 14 (hard, what the arena's scores are of).
-        parameters: how generated images look; see `pathfinder_parameters`.
+        parameters: how generated images look; see `pathfinder_parameters`, also for the size and length of `short`.
         max_length: images are cut after this many pixels, of `size` squared.
         examples: size of each split, `train`, `validation` and `test`; null for all, else the first of each.
         seed: of generated images. They are cut in the order test, validation, train: a larger training split leaves
@@ -135,15 +135,15 @@ def locate(
         NotFound: lists every path tried and says how to get the data.
         DataError: there is no such set, or two copies in different places, which may differ.
     """
+    if source == "generated":
+        return None
+    if source != "official":
+        raise DataError(f"pathfinder: unknown source {source!r}; it is generated or official")
     if size not in SIZES or contour_length not in _FOLDERS:
         raise DataError(
             f"pathfinder: size={size}, contour_length={contour_length}; "
             f"sizes are {', '.join(map(str, SIZES))}, lengths {', '.join(map(str, _FOLDERS))}"
         )
-    if source == "generated":
-        return None
-    if source != "official":
-        raise DataError(f"pathfinder: unknown source {source!r}; it is generated or official")
     search = Search(data_dir, cache_dir)
     name = f"pathfinder{size}/{_FOLDERS[contour_length]}"
     search.first(f"{name}/imgs/", f"{name}/metadata/")  # so that the error below names what was looked for

@@ -32,6 +32,7 @@ from tasks.pathfinder_stamps import PaddleShape, PaddleTable, marker, paddle_tab
 VERSION = 1  # rises whenever the same parameters and seed would give other images
 SHARD = 100
 DIFFICULTY = {"easy": 6, "intermediate": 9, "hard": 14}  # paddles a contour
+SHORT = 4  # paddles a contour of the short form, which was never released
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ class PathfinderParameters:
 
 # size: padding, seed_distance, paddle length, thickness and margins, marker_radius, continuity
 _GEOMETRY = {
+    20: (1, 4, 2, 0.5, (1,), 1.5, 1.0),  # the smallest that has room where contours start
     32: (1, 7, 2, 0.5, (1,), 1.5, 1.0),
     64: (1, 12, 5, 1.0, (1,), 2.5, 1.8),
     128: (1, 20, 5, 1.5, (2, 3), 3.0, 1.8),
@@ -102,6 +104,7 @@ _GEOMETRY = {
 # size: distractor_paddles, contrast, target_contrast
 _INK = {
     "documented": {32: (20, 2.0, 0.75), 64: (22, 0.8, 1.0), 128: (35, 0.9, 1.0), 256: (30, 1.0, 1.0)},
+    "short": {20: (2, 2.0, 0.75)},
     "matched": {32: (40, 2.0, 0.75), 64: (44, 0.93, 1.0), 128: (70, 0.82, 1.0), 256: (60, 1.0, 1.0)},
 }
 
@@ -113,12 +116,17 @@ def pathfinder_parameters(size: int, contour_length: int, name: str = "matched")
     the distractors, and the contrast measured on genuine images of 64 and 128 pixels. No genuine image of 32 or 256
     pixels could be had: there `matched` doubles the distractors likewise and keeps the documented contrast.
 
+    `short` is no released set but the same law made small, for preset mini: 20 pixels, the paddles and markers of 32,
+    contours of 4.
+
     Raises:
         DataError: if the size, the length or the name is none of these.
     """
-    for value, known in ((size, _GEOMETRY), (contour_length, DIFFICULTY.values()), (name, _INK)):
+    if name not in _INK:
+        raise DataError(f"{name!r} is none of the parameters {sorted(_INK)}")
+    for value, known in ((size, _INK[name]), (contour_length, [SHORT] if name == "short" else DIFFICULTY.values())):
         if value not in known:
-            raise DataError(f"{value!r} is none of the released parameters {sorted(known)}")
+            raise DataError(f"{value!r} is none of the {name} parameters {sorted(known)}")
     return PathfinderParameters(size, contour_length, *_GEOMETRY[size], *_INK[name][size])
 
 

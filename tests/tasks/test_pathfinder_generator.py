@@ -6,6 +6,8 @@ tests/golden/pathfinder_stats.json says what was measured on images made with th
 import dataclasses
 import json
 import math
+import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import pairwise
@@ -15,7 +17,11 @@ import numpy as np
 import pytest
 from scipy import ndimage  # type: ignore[import-untyped]
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neural_network import MLPClassifier
+from sklearn.preprocessing import StandardScaler
 
+from tasks import baselines
 from tasks import pathfinder_generator as generator
 from tasks.errors import DataError
 from tasks.pathfinder_generator import SHARD, generate, pathfinder_parameters, write_shards
@@ -31,6 +37,7 @@ from tasks.pathfinder_snakes import (
     seed_pivot,
 )
 from tasks.pathfinder_stamps import DEGREES, FULL, PaddleShape, marker, paddle, paddle_table, shrink
+from tasks.task import Split
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "pathfinder_stats.json").read_text())
 EDGES = (0, 1, 32, 64, 96, 128, 160, 192, 224, 256)
@@ -58,16 +65,37 @@ def table_and_window(size: int, shape: PaddleShape):
         *(("documented", 256, length, wanted) for length, wanted in ((6, 15), (9, 10), (14, 7))),
         ("matched", 64, 14, 11),
         ("matched", 128, 14, 17),
+        ("short", 20, 4, 2),
     ],
 )
 def test_numbers_of_distractors(name, size, length, wanted):
     assert pathfinder_parameters(size, length, name).distractors == wanted
 
 
-@pytest.mark.parametrize("wrong", [(33, 14, "matched"), (32, 13, "matched"), (32, 14, "guessed")])
-def test_unknown_parameters_are_refused_with_the_known_ones(wrong):
-    with pytest.raises(DataError, match=r"(33|13|'guessed') is none of .*(32, 64|6, 9|'documented')"):
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ((33, 14, "matched"), r"33 is none of the matched parameters \[32, 64, 128, 256\]"),
+        ((32, 13, "matched"), r"13 is none of the matched parameters \[6, 9, 14\]"),
+        ((32, 14, "guessed"), r"'guessed' is none of the parameters \['documented', 'matched', 'short'\]"),
+        ((20, 14, "matched"), r"20 is none of the matched parameters \[32, 64, 128, 256\]"),
+        ((32, 4, "short"), r"32 is none of the short parameters \[20\]"),
+        ((20, 6, "short"), r"6 is none of the short parameters \[4\]"),
+    ],
+)
+def test_unknown_parameters_are_refused_with_the_known_ones(wrong, said):
+    with pytest.raises(DataError, match=said):
         pathfinder_parameters(*wrong)
+
+
+def test_short_contours_have_both_markers_at_their_ends():
+    examples = generate(pathfinder_parameters(20, 4, "short"), 500, seed=0)
+    assert examples["image"].shape == (500, 20, 20)
+    for end in ("origin", "terminal"):
+        at = examples["image"][np.arange(500), *examples[end].T]
+        assert (at > 150).all(), "the disc is the brightest thing there"
+    assert abs(examples["label"].mean() - 0.5) < 0.1
+    assert len({example.tobytes() for example in examples["image"]}) == 500
 
 
 @pytest.mark.parametrize("change", [{"padding": 0}, {"seed_distance": 3}, {"contour_length": 2}])
@@ -473,6 +501,72 @@ def test_statistics_at_larger_sizes(size):
     parameters = pathfinder_parameters(size, 14, "matched")
     parameters = dataclasses.replace(parameters, contrast=golden.get("contrast", parameters.contrast))
     assert_alike(generate(parameters, 200, seed=0), golden)
+
+
+# What gives the label away
+
+
+def probe(train: np.ndarray, train_labels: np.ndarray, test: np.ndarray, test_labels: np.ndarray) -> float:
+    """Accuracy on the test examples of a small network that sees F numbers an example, [N, F]."""
+    scale = StandardScaler().fit(train)
+    net = MLPClassifier((32,), alpha=1e-3, learning_rate_init=3e-3, max_iter=40, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        net.fit(scale.transform(train), train_labels)
+    return float(net.score(scale.transform(test), test_labels))
+
+
+def mean_ink(examples: np.ndarray) -> np.ndarray:
+    return examples["image"].mean(axis=(1, 2))[:, None]
+
+
+def distance(examples: np.ndarray) -> np.ndarray:
+    return marker_distance(examples)[:, None]
+
+
+def position(examples: np.ndarray) -> np.ndarray:
+    """Where the two markers are, [N, 4], the upper one first: an image does not say which of them is which."""
+    markers = np.stack([examples["origin"], examples["terminal"]], axis=1)
+    order = np.lexsort((markers[..., 1], markers[..., 0]), axis=1)
+    return np.take_along_axis(markers, order[..., None], axis=1).reshape(len(examples), 4).astype(float)
+
+
+def told(examples: np.ndarray, see: Callable[[np.ndarray], np.ndarray]) -> float:
+    """The share of a fourth of the examples that a probe, fitted on the others, tells right."""
+    cut = len(examples) * 3 // 4
+    features, labels = see(examples), examples["label"]
+    return probe(features[:cut], labels[:cut], features[cut:], labels[cut:])
+
+
+def convolved(examples: np.ndarray) -> float:
+    """The same for a linear model that sees what stands together in each stretch of eight pixels, wherever it lies."""
+    cut = len(examples) * 3 // 4
+    return baselines.windows(as_split(examples[:cut]), as_split(examples[cut:]), 8)
+
+
+def as_split(examples: np.ndarray) -> Split:
+    pixels = examples["image"].reshape(len(examples), -1)
+    return Split(pixels.reshape(-1), np.arange(len(pixels) + 1) * pixels.shape[1], examples["label"])
+
+
+def test_a_probe_sees_what_gives_a_label_away():
+    """So that those below, which see nothing, would see something."""
+    examples = generate(EASY, 800, seed=3)
+    for see, gives in ((mean_ink, mean_ink), (distance, distance), (position, lambda found: position(found)[:, :1])):
+        told_by = gives(examples)[:, 0]
+        examples["label"] = told_by > np.median(told_by)
+        assert told(examples, see) > 0.9
+    examples["label"] = np.random.default_rng(0).integers(0, 2, 800)
+    examples["image"][examples["label"] == 1, 5, 5:8] = (9, 99, 9)
+    assert convolved(examples) > 0.9
+
+
+@pytest.mark.slow
+def test_a_probe_cannot_tell_the_label_from_ink_or_distance_or_what_stands_together(many):
+    short = generate(pathfinder_parameters(20, 4, "short"), 8000, seed=1)
+    for examples in (many, short):
+        for accuracy in (told(examples, mean_ink), told(examples, distance), convolved(examples)):
+            assert abs(accuracy - 0.5) < 0.04
 
 
 @pytest.mark.slow
