@@ -39,7 +39,7 @@ STROKES = 3  # of which a verdict is made: `+++`
 
 SUBJECTS = np.frombuffer(b"ABYZ", np.uint8).reshape(2, 2)
 SHARE = (0.25, 0.35)  # of a document, that each of its two passages has
-BRIEF, BRIEF_SHARE = (1, 2), 0.3  # letters that they have instead, in a share of the documents
+BRIEF, BRIEF_SHARE = (1, 2), 0.4  # letters that they have instead, in a share of the documents
 
 SIDE = 16  # of an image, in pixels, or a multiple of it
 WHITE, GREY = 255, 128

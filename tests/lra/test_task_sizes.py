@@ -116,6 +116,18 @@ def test_text_and_retrieval_of_the_paper_differ_as_the_appendix_says():
     assert composed("retrieval", "lra").encoder == composed("retrieval", "paper").encoder
 
 
+def test_mini_is_short_and_needs_no_data():
+    five = {"listops": "generated", "text": "surrogate", "retrieval": "surrogate", "image": "surrogate"}
+    for task, source in (five | {"pathfinder": "generated"}).items():
+        config = compose_run(["model=transformer", f"task={task}", "preset=mini", "seed=0"])
+        assert config.task["source"] == source
+        assert 128 <= config.task["max_length"] <= 512
+    path_x = compose_run(["model=transformer", "task=pathx", "preset=mini", "seed=0"])
+    assert (path_x.task["source"], path_x.task["size"], path_x.task["max_length"]) == ("generated", 128, 128**2)
+    assert sum(path_x.task["examples"].values()) <= 300, "made in seconds"
+    assert path_x.train.steps <= 50
+
+
 def test_a_task_without_sizes_for_a_preset_names_those_it_has(monkeypatch, tmp_path):
     (tmp_path / "sizes" / "mini").mkdir(parents=True)
     (tmp_path / "sizes" / "lra").mkdir()
