@@ -63,6 +63,7 @@ def build_classifier(
     num_classes: int,
     paired: bool = False,
     precision: Precision = Precision.float32,
+    rematerialise: bool = False,
     seed: int = 0,
 ) -> Classifier:
     """The classifier of a variant, its parameters drawn from `seed`; raises BadInput for what a variant refuses."""
@@ -77,6 +78,7 @@ def build_classifier(
             pooling=encoder.pooling.value,
             positions=encoder.positions.value,
             paired=paired,
+            rematerialise=rematerialise,
             rngs=nnx.Rngs(params=jax.random.key(seed)),
         )
     except (ValueError, TypeError) as error:

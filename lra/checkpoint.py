@@ -39,7 +39,14 @@ class Checkpoints:
         logging.getLogger("absl").setLevel(logging.CRITICAL)  # what goes wrong is raised
         for left in sorted(folder.glob(f"*{ocp.path.atomicity_types.TMP_DIR_SUFFIX}*")):  # orbax clears it away
             say(f"checkpoint {left.name.partition('.')[0]} in {folder} was never finished and is passed over")
-        options = ocp.CheckpointManagerOptions(max_to_keep=KEPT, create=True, cleanup_tmp_directories=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        alone = jax.process_index()  # where a run has several processes, one of them saves and waits for no other
+        options = ocp.CheckpointManagerOptions(
+            max_to_keep=KEPT,
+            create=False,
+            cleanup_tmp_directories=True,
+            multiprocessing_options=ocp.options.MultiprocessingOptions(primary_host=alone, active_processes={alone}),
+        )
         # Named, because a stranger's checkpoint without names would otherwise make all others unreadable.
         self.manager = ocp.CheckpointManager(folder.absolute(), options=options, item_names=("arrays", "facts"))
 

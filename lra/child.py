@@ -44,14 +44,17 @@ class Stop:
         self.requested = True
 
 
-def run(work: Callable[[Path, dict[str, Any]], tuple[str, str | None]]) -> None:
+def run(
+    work: Callable[[Path, dict[str, Any]], tuple[str, str | None]], begin: Callable[[], None] = lambda: None
+) -> None:
     """Calls `work(folder, specification)`, which returns status and error, or turns what it raises into these.
 
-    The command line is the work folder and the supervisor's process number.
+    The command line is the work folder and the supervisor's process number. `begin` is called before jax is used.
     """
     folder = Path(sys.argv[1])
     end_with_parent(int(sys.argv[2]))
     try:
+        begin()
         require_visible_accelerator()
         status, error = work(folder, json.loads((folder / SPECIFICATION_FILE).read_text()))
     except (BadInput, DataError) as problem:

@@ -85,7 +85,11 @@ class EncoderConfig:
 
 @dataclasses.dataclass
 class TrainConfig:
-    """The optimisation. `minutes`, if given, ends training early by the clock."""
+    """The optimisation.
+
+    `minutes`, if given, ends training early by the clock. `accumulate` pieces of a batch are computed one after the
+    other, and `rematerialise` computes each layer again for its gradient: less memory for the same step.
+    """
 
     steps: int = MISSING
     batch_size: int = MISSING
@@ -97,6 +101,8 @@ class TrainConfig:
     evaluate_every: int = MISSING
     precision: Precision = Precision.float32
     minutes: float | None = None
+    accumulate: int = 1
+    rematerialise: bool = False
 
 
 @dataclasses.dataclass

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lra.record import wilson_interval
-from tasks.task import Split
+from tasks.task import Batch, Split
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,7 @@ class Evaluation:
 
 
 def evaluate(
-    predict: Callable[..., Any],
-    params: Any,
-    rest: Any,
+    predict: Callable[[Batch], Any],
     split: Split,
     *,
     batch_size: int,
@@ -69,7 +67,7 @@ def evaluate(
     waiting: Any = None
     for start in range(0, count, batch_size):
         examples = np.minimum(np.arange(start, start + batch_size), count - 1)
-        batch, waiting = waiting, predict(params, rest, split.batch(examples, max_length))
+        batch, waiting = waiting, predict(split.batch(examples, max_length))
         if batch is not None:
             parts.append((np.asarray(batch[0]), np.asarray(batch[1])))
             report(start)

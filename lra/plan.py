@@ -36,8 +36,9 @@ class Plan(NamedTuple):
 
 def plan(config: BenchConfig, sizes: dict[str, Any]) -> Plan:
     """Compiles the training step of one run for inputs of `sizes` (max_length, vocab_size, num_classes, paired)."""
-    precision = config.train.precision
-    model = nnx.eval_shape(lambda: build_classifier(config.model, config.encoder, precision=precision, **sizes))
+    train = config.train
+    options: dict[str, Any] = {"precision": train.precision, "rematerialise": train.rematerialise}
+    model = nnx.eval_shape(lambda: build_classifier(config.model, config.encoder, **options, **sizes))
     graph, params, rest = split_model(model)
     optimiser = build_optimiser(config.train)
     state = TrainState(params, rest, jax.eval_shape(optimiser.init, params), jax.ShapeDtypeStruct((), jnp.int32))
@@ -47,7 +48,7 @@ def plan(config: BenchConfig, sizes: dict[str, Any]) -> Plan:
         lengths=jax.ShapeDtypeStruct(documents, jnp.int32),
         labels=jax.ShapeDtypeStruct(documents[:1], jnp.int32),
     )
-    step = jax.jit(make_train_step(graph, optimiser, jax.random.key(0)), donate_argnums=0)
+    step = jax.jit(make_train_step(graph, optimiser, jax.random.key(0), train.accumulate), donate_argnums=0)
     traced = step.trace(state, batch)
     return Plan(parameter_count(model), program_flops(traced), *compiled_bytes(traced.lower().compile()))
 

@@ -33,9 +33,12 @@ def real_tokens(batch: Batch) -> Bool[Array, "*B L"]:
 
 
 def make_train_step(
-    graph: Any, optimiser: optax.GradientTransformation, key: Array
+    graph: Any, optimiser: optax.GradientTransformation, key: Array, accumulate: int = 1
 ) -> Callable[[TrainState, Batch], tuple[TrainState, Float[Array, ""]]]:
-    """The step `(state, batch) -> (state, mean cross-entropy)`; its noise follows from `key` and the step's number."""
+    """The step `(state, batch) -> (state, mean cross-entropy)`; its noise follows from `key` and the step's number.
+
+    The batch is gone through in `accumulate` pieces, one after the other, so that only one is in memory.
+    """
 
     def loss_of(params: Any, rest: Any, batch: Batch, noise: Array) -> tuple[Float[Array, ""], Any]:
         model = nnx.merge(graph, params, rest, copy=True)
@@ -43,9 +46,24 @@ def make_train_step(
         loss = optax.softmax_cross_entropy_with_integer_labels(logits, batch.labels).mean()
         return loss, split_model(model)[2]
 
+    differentiate = jax.value_and_grad(loss_of, has_aux=True)
+
+    def in_pieces(params: Any, rest: Any, batch: Batch, noise: Array) -> tuple[tuple[Array, Any], Any]:
+        # A piece takes every `accumulate`-th example: of a batch spread over devices a part of each device's.
+        pieces = jax.tree.map(lambda x: x.reshape(-1, accumulate, *x.shape[1:]).swapaxes(0, 1), batch)
+
+        def add(total: Any, piece: Any) -> tuple[Any, None]:
+            (loss, rest), gradients = differentiate(params, total[1], *piece)
+            return (total[0] + loss, rest, jax.tree.map(jnp.add, total[2], gradients)), None
+
+        start = (jnp.zeros(()), rest, jax.tree.map(jnp.zeros_like, params))
+        (loss, rest, gradients), _ = jax.lax.scan(add, start, (pieces, jax.random.split(noise, accumulate)))
+        return (loss / accumulate, rest), jax.tree.map(lambda gradient: gradient / accumulate, gradients)
+
     def train_step(state: TrainState, batch: Batch) -> tuple[TrainState, Float[Array, ""]]:
         noise = jax.random.fold_in(key, state.step)
-        (loss, rest), gradients = jax.value_and_grad(loss_of, has_aux=True)(state.params, state.rest, batch, noise)
+        compute = differentiate if accumulate == 1 else in_pieces
+        (loss, rest), gradients = compute(state.params, state.rest, batch, noise)
         updates, moments = optimiser.update(gradients, state.optimiser, state.params)
         return TrainState(optax.apply_updates(state.params, updates), rest, moments, state.step + 1), loss
 

@@ -16,6 +16,7 @@ from lra.build import build_classifier, parameter_facts
 from lra.checkpoint import Checkpoints
 from lra.config import BenchConfig
 from lra.data_order import examples_at
+from lra.devices import Devices, join_processes
 from lra.evaluate import Evaluation, evaluate
 from lra.optimiser import build_optimiser
 from lra.progress import TrainingProgress
@@ -48,13 +49,19 @@ class Training:
     ) -> None:
         self.config, self.task, self.folder = config, task, folder
         self.sizes = {"max_length": task.max_length, "precision": config.train.precision, **task.shape._asdict()}
-        model = build_classifier(config.model, config.encoder, seed=config.seed, **self.sizes)
+        train = config.train
+        self.devices = Devices(train.batch_size, train.accumulate)
+        model = build_classifier(
+            config.model, config.encoder, seed=config.seed, rematerialise=train.rematerialise, **self.sizes
+        )
         graph, params, rest = split_model(model)
-        optimiser = build_optimiser(config.train)
+        optimiser = build_optimiser(train)
         noise = jax.random.fold_in(jax.random.key(config.seed), 1)
-        self.train_step = jax.jit(make_train_step(graph, optimiser, noise), donate_argnums=0)
-        self.predict = jax.jit(make_predict(graph))
-        self.state = TrainState(params, rest, optimiser.init(params), jnp.zeros((), jnp.int32))
+        step = make_train_step(graph, optimiser, noise, train.accumulate)
+        whole = self.devices.whole
+        self.train_step = jax.jit(step, donate_argnums=0, out_shardings=whole)
+        self.predict = jax.jit(make_predict(graph), out_shardings=whole)
+        self.state = self.devices.repeat(TrainState(params, rest, optimiser.init(params), jnp.zeros((), jnp.int32)))
         self.best = Best(-1.0, 0, *_on_host((params, rest)))
         self.history: list[dict[str, Any]] = []
         self.losses: list[float] = []  # of the steps since the last evaluation
@@ -68,10 +75,11 @@ class Training:
 
     def resume(self) -> int:
         """Goes back to the newest usable checkpoint; returns its step, 0 without one."""
-        found = self.checkpoints.restore_latest(self._arrays())
+        like = self._arrays()
+        found = self.devices.share(self.checkpoints.restore_latest(like) if self.devices.first else None, like)
         if found is not None:
             arrays, facts = found
-            self.state = jax.tree.map(jnp.asarray, arrays["state"])
+            self.state = self.devices.repeat(arrays["state"])
             self.best = Best(facts["best_accuracy"], facts["best_step"], *arrays["best"])
             self.history, self.losses, self.seconds = facts["history"], facts["losses"], facts["seconds"]
         text = "".join(json.dumps(row) + "\n" for row in self.history)
@@ -83,20 +91,25 @@ class Training:
         train = self.config.train
         started, before = time.monotonic(), self.seconds
         step, pending = self.step, None
+
+        def asked_to_stop() -> bool:
+            return self.devices.any(stop())
+
         while True:
             finished = step >= train.steps or self._out_of_time()
             due = step > 0 and (finished or step % train.evaluate_every == 0)
-            if due or stop():
+            stopped = asked_to_stop()
+            if due or stopped:
                 self._read_loss(pending, step)
                 pending = None
             if due and not self._evaluated(step):
-                self._evaluate(step, progress, stop)
+                self._evaluate(step, progress, asked_to_stop)
                 self.save(step)
             if finished:
                 break
-            if stop():
+            if stopped:
                 self._interrupt(step)
-            self.state, loss = self.train_step(self.state, self._batch(step))
+            self.state, loss = self.train_step(self.state, self.devices.spread(self._batch(step)))
             self._read_loss(pending, step)  # of the step before: the device already works on this one
             step, pending = step + 1, loss
             self.seconds = before + time.monotonic() - started
@@ -117,7 +130,8 @@ class Training:
             "losses": self.losses,
             "seconds": self.seconds,
         }
-        self.checkpoints.save(step, self._arrays(), facts)
+        if self.devices.first:
+            self.checkpoints.save(step, self._arrays(), facts)
 
     def _arrays(self) -> dict[str, Any]:
         return {"state": self.state, "best": (self.best.params, self.best.rest)}
@@ -166,11 +180,15 @@ class Training:
         self, params: Any, rest: Any, split: Split, report: Callable[[int], None] = lambda done: None
     ) -> Evaluation:
         size, length = self.config.train.batch_size, self.task.max_length
-        return evaluate(self.predict, params, rest, split, batch_size=size, max_length=length, report=report)
+
+        def predict(batch: Batch) -> Any:
+            return self.predict(params, rest, self.devices.spread(batch))
+
+        return evaluate(predict, split, batch_size=size, max_length=length, report=report)
 
     def _out_of_time(self) -> bool:
         minutes = self.config.train.minutes
-        return minutes is not None and self.seconds > 60 * minutes
+        return minutes is not None and self.devices.any(self.seconds > 60 * minutes)
 
 
 class Best(NamedTuple):
@@ -241,4 +259,4 @@ def use_compile_cache(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    child.run(work)
+    child.run(work, begin=join_processes)

@@ -30,13 +30,14 @@ class Classifier(nnx.Module):
         pooling: str,
         positions: str,
         paired: bool,
+        rematerialise: bool = False,
         rngs: nnx.Rngs,
     ) -> None:
         init: dict[str, Any] = {"kernel_init": nnx.initializers.xavier_uniform(), "dtype": sizes.dtype, "rngs": rngs}
         self.class_token = pooling == "cls"
         self.paired = paired
         self.embedding = Embedding(vocab_size, sizes, positions=positions, class_token=self.class_token, rngs=rngs)
-        self.encoder = Encoder(variant, layers, sizes, rngs=rngs)
+        self.encoder = Encoder(variant, layers, sizes, rematerialise=rematerialise, rngs=rngs)
         self.hidden = nnx.Linear(sizes.dim * (4 if paired else 1), sizes.mlp_dim, **init)
         self.logits = nnx.Linear(sizes.mlp_dim, num_classes, **init)
 

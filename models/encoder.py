@@ -54,12 +54,17 @@ class EncoderLayer(Layer):
 
 
 class Encoder(nnx.Module):
-    """Layers and a last normalisation: [B, L, D] to [B, L, D]."""
+    """Layers and a last normalisation: [B, L, D] to [B, L, D].
 
-    def __init__(self, variant: Variant, layers: int, sizes: Sizes, *, rngs: nnx.Rngs) -> None:
+    With `rematerialise` a layer keeps nothing but its input for the gradient and is computed again there.
+    """
+
+    def __init__(
+        self, variant: Variant, layers: int, sizes: Sizes, *, rematerialise: bool = False, rngs: nnx.Rngs
+    ) -> None:
         self.layers = nnx.List(build_layer(variant, sizes, rngs) for _ in range(layers))
         self.norm = nnx.LayerNorm(sizes.dim, dtype=sizes.dtype, rngs=rngs)
-        self.max_length, self.rate = sizes.max_length, sizes.dropout
+        self.max_length, self.rate, self.rematerialise = sizes.max_length, sizes.dropout, rematerialise
 
     def __call__(
         self, x: Float[Array, "B L D"], mask: Bool[Array, "B L"] | None, *, rngs: nnx.Rngs | None = None
@@ -68,10 +73,16 @@ class Encoder(nnx.Module):
         require_boolean(mask)
         if x.shape[1] > self.max_length:
             raise ValueError(f"{x.shape[1]} tokens are more than max_length {self.max_length}")
+        run = nnx.remat(run_layer) if self.rematerialise else run_layer
         x, carry = dropout(x, self.rate, rngs), None
         for layer in self.layers:
-            x, carry = layer(x, mask, carry, deterministic=rngs is None, rngs=rngs)
+            x, carry = run(layer, rngs, x, mask, carry)
         return self.norm(x)
+
+
+def run_layer(layer: Layer, rngs: nnx.Rngs | None, *inputs: Any) -> tuple[Float[Array, "B L D"], Any]:
+    """One layer, in training if there are `rngs`."""
+    return layer(*inputs, deterministic=rngs is None, rngs=rngs)
 
 
 def build_layer(variant: Variant, sizes: Sizes, rngs: nnx.Rngs) -> Layer:

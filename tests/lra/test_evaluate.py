@@ -28,8 +28,7 @@ class FirstToken:
     def __init__(self):
         self.shapes, self.rows = set(), 0
 
-    def __call__(self, params, rest, batch):
-        assert (params, rest) == ("params", "rest")
+    def __call__(self, batch):
         self.shapes.add(batch.tokens.shape)
         filling = self.rows + np.arange(len(batch.labels)) >= COUNT
         self.rows += len(batch.labels)
@@ -41,7 +40,7 @@ class FirstToken:
 @pytest.mark.parametrize("batch_size", [1, 7, 256, 10_001])
 def test_every_example_counts_once_at_any_batch_size(split, batch_size):
     predict, reports = FirstToken(), []
-    found = evaluate(predict, "params", "rest", split, batch_size=batch_size, max_length=4, report=reports.append)
+    found = evaluate(predict, split, batch_size=batch_size, max_length=4, report=reports.append)
     first = split.tokens[split.offsets[:-1]].astype(int) - 1
     np.testing.assert_array_equal(found.predictions, first)  # in the split's order
     np.testing.assert_array_equal(found.labels, split.labels)
@@ -58,7 +57,7 @@ def test_every_example_counts_once_at_any_batch_size(split, batch_size):
 
 def test_nothing_to_evaluate_has_no_loss():
     nothing = Split(np.zeros(0, np.uint8), np.zeros(1, np.int64), np.zeros(0, np.uint8))
-    found = evaluate(FirstToken(), "params", "rest", nothing, batch_size=4, max_length=4)
+    found = evaluate(FirstToken(), nothing, batch_size=4, max_length=4)
     assert (found.accuracy, found.interval) == (0, (0, 1))
     assert np.isnan(found.loss)
 

@@ -1,0 +1,72 @@
+"""The devices that a run spreads its batches over: those of one process, or of several joined by `jax.distributed`."""
+
+import json
+import os
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from lra import processes
+from lra.errors import BadInput
+
+
+def join_processes() -> None:
+    """Joins the processes that this run is started in, if there are several; before anything else asks jax."""
+    if processes.count() > 1:
+        own = "JAX_NUM_PROCESSES" in os.environ  # jax reads the address by itself, and finds its way on Slurm and TPU
+        jax.distributed.initialize(
+            num_processes=processes.count() if own else None, process_id=processes.number() if own else None
+        )
+
+
+class Devices:
+    """A row of devices: each takes its part of every batch, and what is trained is the same on all of them.
+
+    Args:
+        batch_size: examples in a batch, over all devices.
+        pieces: pieces that a device takes its part in, one after the other.
+
+    Raises BadInput when the devices of several processes can't share a batch evenly. A single process uses as many of
+    its devices as can.
+    """
+
+    def __init__(self, batch_size: int, pieces: int = 1) -> None:
+        if batch_size % pieces:
+            raise BadInput(f"train.accumulate={pieces} does not divide train.batch_size={batch_size}")
+        devices, share = jax.devices(), batch_size // pieces
+        count = max(n for n in range(1, len(devices) + 1) if share % n == 0)
+        if count < len(devices) and jax.process_count() > 1:
+            raise BadInput(f"{len(devices)} devices can't share {share} examples (batch_size / accumulate) evenly")
+        mesh = Mesh(np.array(devices[:count]), ("data",))
+        self.count, self.processes = count, jax.process_count()
+        self.first = jax.process_index() == 0
+        self.split, self.whole = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("data",), ()))
+
+    def spread(self, batch: Any) -> Any:
+        """A batch on the host, the same one in every process, to a part on each device."""
+        return jax.tree.map(lambda x: jax.make_array_from_callback(x.shape, self.split, x.__getitem__), batch)
+
+    def repeat(self, tree: Any) -> Any:
+        """Arrays on the host, the same in every process, to a copy on each device."""
+        return jax.tree.map(
+            lambda x: jax.make_array_from_callback(np.shape(x), self.whole, np.asarray(x).__getitem__), tree
+        )
+
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is set in any process: all must ask at the same place."""
+        return flag if self.processes == 1 else bool(np.any(multihost_utils.process_allgather(np.array(flag))))
+
+    def share(self, found: tuple[Any, dict[str, Any]] | None, like: Any) -> tuple[Any, dict[str, Any]] | None:
+        """What the first process found, (pytree shaped as `like`, facts for JSON) or None, to all of them."""
+        if self.processes == 1:
+            return found
+        arrays, facts = found or (like, None)
+        text = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+        size = int(multihost_utils.broadcast_one_to_all(np.array(len(text))))
+        text = text if self.first else np.zeros(size, np.uint8)
+        arrays, text = multihost_utils.broadcast_one_to_all((jax.tree.map(np.asarray, arrays), text))
+        facts = json.loads(bytes(np.asarray(text)))
+        return None if facts is None else (arrays, facts)

@@ -1,0 +1,88 @@
+"""However many devices and processes share a run, it is the same run."""
+
+import functools
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from lra.devices import Devices
+from lra.errors import BadInput
+from tests.lra import spread
+
+ROOT = Path(__file__).parents[2]
+QUICK = "transformer"
+OTHERS = ["routing", "performer", "sinkhorn"]  # means over the whole batch, state that is drawn, noise in training
+NAMES = [QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
+
+
+def start(name, root, cache, *, devices, until=spread.STEPS, more=None):
+    environment = os.environ | {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"} | (more or {})
+    program = [sys.executable, "-m", "tests.lra.spread", str(root), str(cache), str(until), name]
+    return subprocess.Popen(program, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def finish(*processes):
+    for process in processes:
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory, encoded):
+    """The run of a variant on one device."""
+    root = tmp_path_factory.mktemp("alone")
+    return functools.cache(lambda name: spread.train(root, encoded, spread.STEPS, name))
+
+
+def assert_same(found, right, devices):
+    assert found["devices"] == devices
+    np.testing.assert_allclose(found["losses"], right["losses"], atol=1e-5, rtol=0)
+    np.testing.assert_allclose(found["test_losses"], right["test_losses"], atol=1e-4, rtol=0)
+    np.testing.assert_array_equal(found["predictions"], right["predictions"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_eight_devices_begin_and_one_goes_on(tmp_path, encoded, alone, name):
+    finish(start(name, tmp_path, encoded, devices=8, until=10))
+    begun = np.load(tmp_path / f"{name}.npz")
+    assert (begun["devices"], len(begun["losses"])) == (8, 10)
+    found = spread.train(tmp_path, encoded, spread.STEPS, name)
+    assert_same(found | {"losses": [*begun["losses"], *found["losses"]]}, alone(name), devices=1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_processes_of_two_devices_are_one_run(tmp_path, encoded, alone, name):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        address = f"localhost:{free.getsockname()[1]}"
+    tasks = [
+        {"JAX_COORDINATOR_ADDRESS": address, "JAX_NUM_PROCESSES": "2", "JAX_PROCESS_ID": str(number)}
+        for number in range(2)
+    ]
+    finish(*[start(name, tmp_path, encoded, devices=2, more=task) for task in tasks])
+    assert_same(np.load(tmp_path / f"{name}.npz"), alone(name), devices=4)
+    checkpoints = list(tmp_path.glob("work/**/checkpoints/*"))
+    assert checkpoints
+    assert {path.parts[-3] for path in checkpoints} == {"0"}  # one process writes
+
+
+def test_pieces_of_a_batch_and_layers_computed_again_make_the_same_step(tmp_path, encoded, alone):
+    for number, more in enumerate(["train.accumulate=4", "train.rematerialise=true"]):
+        found = spread.train(tmp_path / str(number), encoded, spread.STEPS, QUICK, more)
+        np.testing.assert_allclose(found["losses"], alone(QUICK)["losses"], atol=1e-5, rtol=0)
+
+
+def test_a_batch_that_does_not_come_out_even(monkeypatch):
+    with pytest.raises(BadInput, match=r"train.accumulate=3 does not divide train.batch_size=8"):
+        Devices(8, 3)
+    monkeypatch.setattr(jax, "devices", lambda: jax.local_devices() * 3)
+    assert Devices(8).count == 2  # of three, two can share it
+    monkeypatch.setattr(jax, "process_count", lambda: 3)
+    with pytest.raises(BadInput, match="3 devices can't share 8 examples"):
+        Devices(8)
