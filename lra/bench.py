@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from lra import processes
 from lra.cells import measure_speed
 from lra.child import STOP_SIGNALS
 from lra.config import Request, compose_run, parse
@@ -31,13 +32,16 @@ def main(arguments: Sequence[str], *, repeat: bool = False) -> int:
         signal.signal(number, signal.default_int_handler)
     try:
         runs = plan_runs(parse(arguments))
+        if processes.count() > 1 and len(runs) > 1:
+            raise BadInput(f"{processes.count()} processes share one run: name one variant, task, preset and seed")
         for run in runs:
             run.require_place()
     except (BadInput, DataError) as problem:
         return _end(2, problem)
     except KeyboardInterrupt:
         return _end(75, "interrupted before the first run; the same command begins again")
-    note_plan(runs)
+    if processes.number() == 0:
+        note_plan(runs)
     try:
         return execute(runs, Supervisor(), repeat=repeat)
     except BadInput as problem:
@@ -69,11 +73,13 @@ def execute(runs: Sequence[Run], supervisor: Supervisor, *, repeat: bool = False
                 found[run.score_file] = train_and_test(run, supervisor)
         todo = [run for run in todo if may_fail_again(run)]
     statuses = [*found.values()]
-    if not supervisor.interrupted:
+    first = processes.number() == 0
+    if first and not supervisor.interrupted:
         statuses += measure_speed(runs, supervisor)
     if supervisor.interrupted:
         return _end(75, "interrupted; the same command goes on from here")
-    print_summary(runs)
+    if first:
+        print_summary(runs)
     return 0 if all(status == "complete" for status in statuses) else 3
 
 

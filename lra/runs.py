@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from lra import child, hardware, record, variants
+from lra import child, hardware, processes, record, variants
 from lra.config import BenchConfig, compose_run, dump, identity
 from lra.errors import BadInput
 from lra.lease import Lease
@@ -132,6 +132,8 @@ def _flat(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def train_and_test(run: Run, supervisor: Supervisor) -> str:
     """Trains and tests in a child, writes the score file, and returns the status."""
+    if processes.number() > 0:
+        return _train_along(run, supervisor)
     with Lease(run.work_folder, say, supervisor.abandon, stopped=lambda: supervisor.interrupted) as lease:
         if not lease.held:
             return "interrupted"
@@ -144,6 +146,18 @@ def train_and_test(run: Run, supervisor: Supervisor) -> str:
             say(f"{run.title}: failed {attempts - 1} times, last with: {found['error']}. Try again with force=true.")
             return "failed"
         return _attempt(run, supervisor, lease, attempts)
+
+
+def _train_along(run: Run, supervisor: Supervisor) -> str:
+    """What a process other than the first does: its part of every step. It leaves the files to the first."""
+    found = {} if run.config.force else record.read_json(run.score_file) or {}
+    if found.get("status") in record.FINISHED:
+        return found["status"]
+    folder = prepare(run.work_folder / f"process{processes.number()}", run.specification())
+    outcome = supervisor.run_child("lra.train", folder, minutes=run.config.limits.train_minutes)
+    if outcome.status != "complete":
+        say(f"{run.title}, process {processes.number()}: {outcome.status}: {outcome.error}")
+    return outcome.status
 
 
 def may_fail_again(run: Run) -> bool:

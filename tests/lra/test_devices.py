@@ -11,9 +11,11 @@ import jax
 import numpy as np
 import pytest
 
+from lra import record
+from lra.bench import main
 from lra.devices import Devices
 from lra.errors import BadInput
-from tests.lra import spread
+from tests.lra import spread, tiny
 
 ROOT = Path(__file__).parents[2]
 QUICK = "transformer"
@@ -56,20 +58,47 @@ def test_eight_devices_begin_and_one_goes_on(tmp_path, encoded, alone, name):
     assert_same(found | {"losses": [*begun["losses"], *found["losses"]]}, alone(name), devices=1)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_two_processes_of_two_devices_are_one_run(tmp_path, encoded, alone, name):
+def two_tasks():
+    """What tells two processes of each other."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"
-    tasks = [
-        {"JAX_COORDINATOR_ADDRESS": address, "JAX_NUM_PROCESSES": "2", "JAX_PROCESS_ID": str(number)}
-        for number in range(2)
-    ]
-    finish(*[start(name, tmp_path, encoded, devices=2, more=task) for task in tasks])
+    of_all = {"JAX_COORDINATOR_ADDRESS": address, "JAX_NUM_PROCESSES": "2"}
+    return [of_all | {"JAX_PROCESS_ID": str(number)} for number in range(2)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_processes_of_two_devices_are_one_run(tmp_path, encoded, alone, name):
+    finish(*[start(name, tmp_path, encoded, devices=2, more=task) for task in two_tasks()])
     assert_same(np.load(tmp_path / f"{name}.npz"), alone(name), devices=4)
     checkpoints = list(tmp_path.glob("work/**/checkpoints/*"))
     assert checkpoints
     assert {path.parts[-3] for path in checkpoints} == {"0"}  # one process writes
+
+
+@pytest.mark.slow
+def test_a_bench_of_two_processes_leaves_the_files_of_one(tmp_path, encoded):
+    def bench(place, **more):
+        run = tiny.run_of(*tiny.places(tmp_path / place, encoded))
+        program = [sys.executable, "-m", "lra.bench", *run.overrides]
+        return run, subprocess.Popen(program, cwd=ROOT, env=os.environ | more, stderr=subprocess.PIPE, text=True)
+
+    (run, first), (_, second) = (bench("two", **task) for task in two_tasks())
+    finish(first, second)
+    alone, process = bench("one")
+    finish(process)
+    found, right = (record.read_json(each.score_file) for each in (run, alone))
+    assert (found["status"], found["config_hash"]) == ("complete", right["config_hash"])
+    assert found["metrics"]["test_accuracy"] == right["metrics"]["test_accuracy"]
+    assert [row["step"] for row in found["history"]] == [row["step"] for row in right["history"]]
+    assert len(list(run.score_file.parent.iterdir())) == 2  # the score and its predictions
+    assert record.read_json(run.speed_file)["cells"]
+
+
+def test_several_processes_share_one_run_alone(tmp_path, encoded, monkeypatch, capsys):
+    monkeypatch.setenv("JAX_NUM_PROCESSES", "2")
+    assert main(["model=local,bigbird", *tiny.overrides(*tiny.places(tmp_path, encoded))[1:]]) == 2
+    assert "2 processes share one run: name one variant" in capsys.readouterr().err
 
 
 def test_pieces_of_a_batch_and_layers_computed_again_make_the_same_step(tmp_path, encoded, alone):
