@@ -46,7 +46,7 @@ named_task = $(if $(filter file,$(origin TASK)),,$(TASK))
 named_seeds = $(if $(filter file,$(origin SEEDS)),,$(SEEDS))
 named_preset = $(if $(filter file,$(origin PRESET)),,$(PRESET))
 
-.PHONY: help setup lock data bench sweep status profile check plan gallery plot test test-full soak lint clean .venv .variant
+.PHONY: help setup lock data bench sweep status profile check plan gallery plot lecture test test-full soak lint clean .venv .variant
 
 help: ## print this text
 	@echo 'make TARGET [VARIABLE=value ...], for example: make bench VARIANT=bigbird'
@@ -85,6 +85,9 @@ gallery: .venv ## draw which query-key pairs VARIANT computes (default: all), or
 
 plot: .venv ## draw the chart and the tables from the result files
 	$(python) -m lra.report $(call overrides,results=RESULTS preset=PRESET variant=named_variant task=named_task) $(value ARGS)
+
+lecture: .venv ## write docs/lecture.md from the result files (ARGS=measure=true: measure first what only it needs)
+	$(python) -m lra.lecture $(call overrides,results=RESULTS preset=named_preset) $(value ARGS)
 
 test: .venv ## run the tests
 	$(python) -m pytest -n 2 --dist worksteal -m 'not slow' $(value ARGS)

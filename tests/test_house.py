@@ -86,7 +86,7 @@ def test_supervisor_report_and_tasks_do_not_bring_jax():
     modules = [
         ".".join(file.relative_to(ROOT).with_suffix("").parts) for file in sorted((ROOT / "tasks").rglob("*.py"))
     ]
-    modules += ["lra.bench", "lra.config", "lra.report.__main__"]
+    modules += ["lra.bench", "lra.config", "lra.report.__main__", "lra.lecture.__main__"]
     loaded = f"import sys, {', '.join(modules)}; print('jax' in sys.modules)"
     assert run([sys.executable, "-c", loaded]).stdout == "False\n"
 
