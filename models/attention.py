@@ -147,6 +147,22 @@ def dense_attention(
     return joined([softmax_sums(q, k, v, allowed, bias=bias, scale=scale, drop=drop)]).astype(v.dtype)
 
 
+def full_attention(
+    q: Float[Array, "B L H K"],
+    k: Float[Array, "B M H K"],
+    v: Float[Array, "B M H V"],
+    mask: Bool[Array, "B M"] | None = None,
+    *,
+    drop: Drop | None = None,
+) -> Float[Array, "B L H V"]:
+    """`dense_attention` in the fastest exact form for the platform, see `scripts/dense_forms.py`.
+
+    On a CPU that is one block of queries after the other: their weights stay in a core's cache.
+    """
+    form = attend_by_blocks if jax.default_backend() == "cpu" else dense_attention
+    return form(q, k, v, mask, drop=drop)
+
+
 def attend_by_blocks(
     q: Float[Array, "B L H K"],
     k: Float[Array, "B M H K"],
@@ -156,8 +172,9 @@ def attend_by_blocks(
     block_size: int = 256,
     scale: float | None = None,
     drop: Drop | None = None,
+    in_turn: bool | None = None,
 ) -> Float[Array, "B L H V"]:
-    """`dense_attention` of one block of queries after the other, so that never all L x M weights are in memory."""
+    """`dense_attention` by blocks of queries; one after the other, never all L x M weights are in memory."""
     require_boolean(mask)
     length, block_size = q.shape[1], min(block_size, q.shape[1])
     queries = pad_length(q, 0, -length % block_size)
@@ -168,7 +185,7 @@ def attend_by_blocks(
         own = block(queries, i * block_size, block_size)
         return softmax_sums(own, k, v, bias=bias, scale=scale, drop=drop and drop.at(i))
 
-    sums = by_blocks(attend, queries.shape[1] // block_size)
+    sums = by_blocks(attend, queries.shape[1] // block_size, in_turn=in_turn)
     return joined([Sums(*(from_blocks(x, length) for x in sums))]).astype(v.dtype)
 
 
@@ -192,16 +209,17 @@ def block(x: Shaped[Array, "B L *rest"], start: int | Int[Array, ""], size: int)
     return jax.lax.dynamic_slice_in_dim(x, start, size, axis=1)
 
 
-def by_blocks(compute: Callable[[Int[Array, ""]], Tree], count: int) -> Tree:
+def by_blocks(compute: Callable[[Int[Array, ""]], Tree], count: int, *, in_turn: bool | None = None) -> Tree:
     """Stacks compute(0) .. compute(count - 1), each with the batch in front, along a new axis 1: [B, N, ...].
 
     What a block computes is computed again in the backward pass instead of being kept, so that only one block's weights
     are in memory; they stay in a core's cache, which saves more time than the second computation costs. An accelerator
-    computes all blocks side by side.
+    computes all blocks side by side, unless they are to be computed `in_turn` for the sake of its memory.
     """
     compute = jax.checkpoint(compute, prevent_cse=False)
     numbers = jnp.arange(count)
-    stacked = jax.lax.map(compute, numbers) if jax.default_backend() == "cpu" else jax.vmap(compute)(numbers)
+    in_turn = jax.default_backend() == "cpu" if in_turn is None else in_turn
+    stacked = jax.lax.map(compute, numbers) if in_turn else jax.vmap(compute)(numbers)
     return jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), stacked)
 
 

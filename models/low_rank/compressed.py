@@ -39,7 +39,9 @@ def compressed_attention(
         null = jnp.broadcast_to(null.astype(x.dtype), (x.shape[0], 1, *null.shape))
         return jnp.concatenate([null, short], axis=1)
 
-    return attend_by_blocks(q, shorten(k, null_key), shorten(v, null_value), slots, scale=scale, drop=drop)
+    keys, values = shorten(k, null_key), shorten(v, null_value)
+    # In turn on every platform: side by side the blocks would hold L x L / F weights.
+    return attend_by_blocks(q, keys, values, slots, scale=scale, drop=drop, in_turn=True)
 
 
 class Compressed(AttentionMixer):
@@ -50,9 +52,8 @@ class Compressed(AttentionMixer):
 
     family = "low_rank"
     paper = "Liu et al. 2018, arXiv:1801.10198"
-    growth = Growth(2, 2)
+    growth = Growth(2, 1)
     cost = "L * (L / factor + 1) * D"
-    quadratic = True
 
     def __init__(
         self, sizes: Sizes, *, factor: int = 4, local_heads: int = 0, window: int = 64, rngs: nnx.Rngs
