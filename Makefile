@@ -71,13 +71,13 @@ sweep: .venv ## bench every variant with three seeds (or VARIANT, SEEDS), here o
 status: .venv ## how far bench and sweep are (ARGS=watch=true: stays and renews the table)
 	@$(python) -m lra.status $(call overrides,model=named_variant task=named_task preset=named_preset seed=named_seeds results=RESULTS) $(value ARGS)
 
-profile: .venv .variant ## measure speed and memory of VARIANT beside the others, without training
+profile: .venv .variant ## measure speed and memory of VARIANT without training (ARGS=protocol=layer: one mixer by itself)
 	$(python) -m lra.profile $(call overrides,model=VARIANT preset=PRESET results=RESULTS) $(value ARGS)
 
 check: .venv .variant ## hold VARIANT to the rules that every variant keeps
 	$(python) -m lra.check $(call overrides,model=VARIANT) $(value ARGS)
 
-plan: .venv .variant ## parameters, FLOPs, compiled memory of VARIANT, without running it
+plan: .venv .variant ## parameters, FLOPs, compiled memory of VARIANT, without running it (ARGS=growth=true: with length)
 	$(python) -m lra.plan $(call overrides,model=VARIANT task=TASK preset=PRESET) $(value ARGS)
 
 gallery: .venv ## draw which query-key pairs VARIANT computes (default: all), or a contact sheet of TASK

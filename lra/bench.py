@@ -31,7 +31,10 @@ def main(arguments: Sequence[str], *, repeat: bool = False) -> int:
     for number in STOP_SIGNALS:
         signal.signal(number, signal.default_int_handler)
     try:
-        runs = plan_runs(parse(arguments))
+        request = parse(arguments)
+        if any(text.startswith("protocol=") for text in request.overrides):
+            raise BadInput("protocol=... is for lra.profile (make profile): a bench measures speed on text")
+        runs = plan_runs(request)
         if processes.count() > 1 and len(runs) > 1:
             raise BadInput(f"{processes.count()} processes share one run: name one variant, task, preset and seed")
         for run in runs:

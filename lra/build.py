@@ -54,6 +54,15 @@ def layer_sizes(encoder: EncoderConfig, max_length: int, precision: Precision, e
     )
 
 
+def build_mixer(model: dict[str, Any], sizes: Sizes, *, seed: int = 0) -> Mixer | Layer:
+    """The mixer or layer of a variant by itself; raises BadInput for what the variant refuses."""
+    cls: Any = variant_class(model)
+    try:
+        return cls(sizes, **keywords(model), rngs=nnx.Rngs(params=jax.random.key(seed)))
+    except (ValueError, TypeError) as error:
+        raise BadInput(f"variant {model['_target_']} with {keywords(model)}: {error}") from error
+
+
 def build_classifier(
     model: dict[str, Any],
     encoder: EncoderConfig,

@@ -22,19 +22,21 @@ DRIFT_ALLOWED = 0.15
 REFERENCE_SECONDS = 120.0  # after this long the reference is measured again
 REPEATS = 1  # of cells that ran while the machine drifted
 
+CellKey = tuple[str, int, int, str]
+
 
 @dataclass(frozen=True)
 class Cell:
-    """One variant, mode and length."""
+    """One variant, mode and length, with the batch size and the precision of its configuration."""
 
     run: Run
     mode: str
     length: int
 
     @property
-    def key(self) -> tuple[str, int]:
+    def key(self) -> CellKey:
         """What distinguishes the cells of one speed file."""
-        return self.mode, self.length
+        return self.mode, self.length, self.run.config.speed.batch_size, self.run.config.speed.precision.value
 
     def __str__(self) -> str:
         return f"{self.run.label}: speed of {self.mode} at length {self.length:,}"
@@ -54,7 +56,7 @@ def measure_speed(runs: Sequence[Run], supervisor: Supervisor) -> list[str]:
 
 
 def _measure_preset(runs: Sequence[Run], supervisor: Supervisor, lease: Lease) -> list[str]:
-    files = {run.speed_file: SpeedFile(run) for run in runs}
+    files = {run.speed_file: SpeedFile(run, afresh=run.config.force) for run in runs}
     cells = list(interleaved([file.run for file in files.values()]))
     todo = [cell for cell in cells if not files[cell.run.speed_file].has(cell)]
     if todo and lease.held:
@@ -76,23 +78,31 @@ def interleaved(runs: Sequence[Run]) -> Iterable[Cell]:
 
 def reference_of(run: Run) -> Cell:
     """The Transformer at the shortest length and first mode of the same work."""
-    overrides = [text for text in run.overrides[4:] if text.startswith("speed.")]
+    overrides = [text for text in run.overrides[4:] if text.startswith(("speed.", "protocol="))]
     names = ["model=transformer", *run.overrides[1:4]]
     config = compose_run([*names, *overrides])
     return Cell(Run.of([*names, *overrides], config), config.speed.modes[0].value, min(config.speed.lengths))
 
 
 class SpeedFile:
-    """The speed file of one variant: what it holds already, and what is added."""
+    """The speed file of one variant: what it holds already, and what is added.
 
-    def __init__(self, run: Run) -> None:
+    Cells of further lengths, modes, batch sizes and precisions join those that are there; another model, other sizes
+    around it or another version of the variant begin the file anew, as `afresh` does.
+    """
+
+    def __init__(self, run: Run, *, afresh: bool = False) -> None:
         self.run, self.path = run, run.speed_file
-        work = {"model": run.config.model, "speed": dump(run.config)["speed"]}
+        work = {"model": run.config.model, "encoder": dump(run.config)["speed"]["encoder"]}
         self.hash = record.config_hash(work | {"version": variants.version(run.target)})
         found = record.read_json(self.path)
-        keep = found is not None and found.get("config_hash") == self.hash and not run.config.force
+        keep = found is not None and found.get("config_hash") == self.hash and not afresh
         cells = found["cells"] if found and keep else []
-        self.cells: dict[tuple[str, int], dict[str, Any]] = {(cell["mode"], cell["length"]): cell for cell in cells}
+        self.cells: dict[CellKey, dict[str, Any]] = {_key(cell): cell for cell in cells}
+
+    def at(self, mode: str, length: int) -> dict[str, Any]:
+        """The cell of this mode and length in the run's own batch size and precision."""
+        return self.cells[Cell(self.run, mode, length).key]
 
     def has(self, cell: Cell) -> bool:
         """Whether a cell is measured."""
@@ -106,7 +116,7 @@ class SpeedFile:
             "variant": self.run.variant,
             "label": self.run.label,
             "family": variants.family(self.run.target),
-            "preset": self.run.config.preset,
+            "preset": self.run.speed_preset,
             "config": {"model": self.run.config.model, "speed": dump(self.run.config)["speed"]},
             "config_hash": self.hash,
             "hardware": hardware.describe(),
@@ -115,6 +125,10 @@ class SpeedFile:
             "cells": list(self.cells.values()),
         }
         record.write_json(self.path, content)
+
+
+def _key(measured: dict[str, Any]) -> CellKey:
+    return measured["mode"], measured["length"], measured["batch_size"], measured["precision"]
 
 
 @dataclass

@@ -107,7 +107,7 @@ class TrainConfig:
 
 @dataclasses.dataclass
 class SpeedConfig:
-    """The work on which every variant is timed: byte-level text classification at several lengths."""
+    """The work on which every variant is timed, at several lengths; the protocol says what it is."""
 
     lengths: list[int] = MISSING
     modes: list[Mode] = dataclasses.field(default_factory=lambda: [Mode.train, Mode.inference])
@@ -139,6 +139,7 @@ class BenchConfig:
     limits: LimitsConfig = dataclasses.field(default_factory=LimitsConfig)
     seed: int = 0
     launcher: dict[str, Any] = MISSING
+    protocol: str = MISSING
     tracking: Tracking = Tracking.none
     force: bool = False
     results: str = MISSING
@@ -150,7 +151,10 @@ class BenchConfig:
 ConfigStore.instance().store(name="schema", node=BenchConfig)
 
 # What does not change what a run computes, and is therefore no part of its identity.
-NOT_IDENTITY = ("speed", "limits", "launcher", "tracking", "force", "results", "work_dir", "cache_dir", "data_dir")
+NOT_IDENTITY = (
+    *("speed", "protocol", "limits", "launcher", "tracking", "force", "results", "work_dir", "cache_dir", "data_dir"),
+)
+OPTION_GROUPS = ("launcher", "protocol")  # one file each in their folder of configs/, for all runs of a command line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,8 +193,8 @@ def parse(arguments: Sequence[str]) -> Request:
     overrides = []
     for override, argument in read:
         key = override.key_or_group
-        if key == "launcher":
-            overrides += [f"launcher={_known('launcher', name)}" for name in _values(override)]
+        if key in OPTION_GROUPS:
+            overrides += [f"{key}={_known(key, name)}" for name in _values(override)]
         elif key.startswith("model.") and "." in picked.get("model", [""])[0]:
             overrides.append("++" + argument.lstrip("+"))  # the keywords of a user's class are not listed in a file
         elif key not in picked:
@@ -252,6 +256,8 @@ def identity(config: BenchConfig) -> dict[str, Any]:
 
 
 def _compose(overrides: Sequence[str]) -> DictConfig:
+    if "protocol=layer" in overrides:  # a layer by itself has the variant's own defaults, whatever a preset would take
+        overrides = [*overrides, "~model_sizes@_global_", "~variant_sizes@_global_"]
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         try:
             return compose("bench", list(overrides))
@@ -336,7 +342,7 @@ def _check_keys(request: Request) -> None:
     for argument in request.overrides:
         override = _parse_override(argument)
         path = override.key_or_group.split(".")
-        if path == ["launcher"]:
+        if len(path) == 1 and path[0] in OPTION_GROUPS:
             continue
         if path[0] == "model" and len(path) == 2 and "." in request.variants[0]:
             continue  # a user's own keywords are checked against the constructor, before anything compiles

@@ -6,7 +6,6 @@ A rule returns what it measured, or raises Violation with the figures, or Exempt
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,15 +15,13 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Array, ArrayLike, Float
 
-from lra.flops import program_flops
+from lra.growth import LAYER, SLACK, costs
+from lra.layer import apply
 from lra.step import split_model
-from lra.subject import Exempt, Subject, apply, attend_inputs, fast_jit, kind, normal, random_inputs, real_tokens
+from lra.subject import Exempt, Subject, attend_inputs, fast_jit, kind, normal, random_inputs, real_tokens
 from models.encoder import Encoder
-from models.mixer import Sizes
 
 CLOSE = 1e-5  # outputs are of order 1
-GROWTH_SIZES = Sizes(dim=256, heads=4, qkv_dim=256, mlp_dim=1024, max_length=0)
-SLACK = 0.15  # of a fitted exponent: at these lengths smaller terms and rounding to blocks still show
 
 
 class Violation(Exception):
@@ -249,35 +246,17 @@ def rule_7_cost(subject: Subject) -> str:
     facts, lengths = subject.cls, subject.scale.growth
     if facts.quadratic != (facts.growth.memory >= 2):
         raise Violation(f"quadratic is {facts.quadratic}, but memory is declared to grow as L^{facts.growth.memory:g}")
-    measured = [cost(subject, length) for length in lengths]
-    half = (len(lengths) - 1) // 2  # the upper half, where smaller terms show least
-    exponents = []
-    for what, declared, figures in zip(
-        ("compute", "memory"), facts.growth, np.array(measured, float).T.tolist(), strict=True
+    measured = costs(subject, lengths)
+    exponents = measured.exponents()
+    for what, declared, exponent, figures in zip(
+        ("compute", "memory"), facts.growth, exponents, (measured.compute, measured.memory), strict=True
     ):
-        exponent = float(np.polyfit(np.log(lengths[half:]), np.log(figures[half:]), 1)[0])
-        listed = ", ".join(f"{figure:.3g} at {length}" for length, figure in zip(lengths, figures, strict=True))
         if exponent > declared + SLACK:
+            listed = ", ".join(f"{figure:.3g} at {length}" for length, figure in zip(lengths, figures, strict=True))
             raise Violation(f"{what} grows as L^{exponent:.2f}, declared {declared:g}: {listed}")
-        exponents.append(exponent)
-    require_no_dense_imitation(subject, measured[-1][1], lengths[-1])
+    require_no_dense_imitation(subject, measured.memory[-1], lengths[-1])
     compute, memory = exponents
     return f"compute L^{compute:.2f} of {facts.growth.compute:g}, memory L^{memory:.2f} of {facts.growth.memory:g}"
-
-
-def cost(subject: Subject, length: int) -> tuple[float, float]:
-    """Operations and temporary bytes of one mixer, forward and backward, batch 1; compiled, not run."""
-    sizes = replace(GROWTH_SIZES, max_length=length)
-    graph, params, rest = split_model(nnx.eval_shape(lambda: subject.build(sizes)))
-
-    def loss(params: Any, x: Array, rest: Any, mask: Array, weight: Array) -> Float[Array, ""]:
-        return (apply(nnx.merge(graph, params, rest), x, mask) * weight).sum()
-
-    x = jax.ShapeDtypeStruct((1, length, sizes.dim), jnp.float32)
-    mask = jax.ShapeDtypeStruct((1, length), jnp.bool_)
-    traced = fast_jit(jax.grad(loss, argnums=(0, 1))).trace(params, x, rest, mask, x)
-    memory = traced.lower().compile().memory_analysis().temp_size_in_bytes
-    return program_flops(traced), memory
 
 
 def require_no_dense_imitation(subject: Subject, temporary: float, length: int) -> None:
@@ -286,7 +265,7 @@ def require_no_dense_imitation(subject: Subject, temporary: float, length: int) 
         return
     graph, state = subject.graph_and_state
     density = np.mean(nnx.merge(graph, state).pattern(subject.scale.sizes.max_length))
-    dense = 4 * GROWTH_SIZES.heads * length**2
+    dense = 4 * LAYER.heads * length**2
     if density < 0.5 and temporary >= dense:
         raise Violation(
             f"{temporary:.3g} bytes at length {length} hold the whole matrix ({dense:.3g}), although the pattern has "

@@ -9,10 +9,10 @@ from rich.table import Table
 FILE_WIDTH = 160  # of lines that go into a file or a pipe, where nothing says how wide they may be
 
 
-def console() -> Console:
-    """Standard output."""
-    plain = Console(highlight=False)
-    return plain if plain.is_terminal else Console(highlight=False, width=FILE_WIDTH)
+def console(*, stderr: bool = False) -> Console:
+    """Standard output, or standard error."""
+    plain = Console(highlight=False, stderr=stderr)
+    return plain if plain.is_terminal else Console(highlight=False, stderr=stderr, width=FILE_WIDTH)
 
 
 def table(title: str, names: Sequence[str], figures: Sequence[str]) -> Table:

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from lra.errors import BadInput
+
 ACCELERATOR_FILES = {"cuda": ("/dev/nvidia0", "/dev/nvidiactl"), "tpu": ("/dev/accel0", "/dev/vfio/0")}
 
 
@@ -31,6 +33,17 @@ def describe() -> dict[str, Any]:
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "host": platform.node(),
     }
+
+
+def use_cores(count: int) -> None:
+    """Keeps this process and its children to `count` cores; `describe` then says so. Raises BadInput for too many.
+
+    The cores with the highest numbers: the first ones serve the system's interrupts.
+    """
+    allowed = sorted(os.sched_getaffinity(0))
+    if count > len(allowed):
+        raise BadInput(f"threads={count}: this machine lets us use {len(allowed)} cores")
+    os.sched_setaffinity(0, allowed[-count:])
 
 
 def load_average() -> float | None:

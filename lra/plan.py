@@ -1,7 +1,7 @@
 """`python -m lra.plan model=bigbird preset=lra`: compiles the full-size step and does not run it.
 
 Parameters, matrix operations a step, and the memory of the program that this machine's compiler makes; no array of the
-model is ever allocated.
+model is ever allocated. `growth=true` compiles one layer at 1K to 16K instead (`lra.growth`).
 """
 
 import sys
@@ -12,15 +12,16 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from lra import child
+from lra import child, growth
 from lra.build import build_classifier, parameter_count
 from lra.config import BenchConfig, compose_run, parse
 from lra.console import console, table
 from lra.errors import BadInput
 from lra.flops import program_flops
 from lra.optimiser import build_optimiser
-from lra.speed import compiled_bytes
+from lra.options import take
 from lra.step import TrainState, make_train_step, split_model
+from lra.timing import compiled_bytes
 from tasks.errors import DataError
 from tasks.task import Batch
 
@@ -56,7 +57,10 @@ def plan(config: BenchConfig, sizes: dict[str, Any]) -> Plan:
 def main(arguments: Sequence[str]) -> int:
     """Plans every run of a command line; returns the exit code."""
     try:
-        request = parse(arguments)
+        options, others = take(arguments, {"growth": bool})
+        if options["growth"]:
+            return growth.main(others)
+        request = parse(others)
         runs = [(overrides, compose_run(overrides)) for overrides in request.runs()]
         figures = ("length", "batch", "parameters", "GFLOP a step", "MiB temporary", "MiB in all")
         title = f"One training step, compiled for {jax.default_backend()} and not run"

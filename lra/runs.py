@@ -43,7 +43,8 @@ class Run:
     def of(cls, overrides: Sequence[str], config: BenchConfig) -> "Run":
         """The run of a composed configuration; its first overrides name variant, task, preset and seed."""
         variant, task = (text.partition("=")[2] for text in overrides[:2])
-        changed, plain = (dict(_flat(identity(each))) for each in (config, compose_run(overrides[:4])))
+        base = [*overrides[:4], *(text for text in overrides[4:] if text.startswith("protocol="))]
+        changed, plain = (dict(_flat(identity(each))) for each in (config, compose_run(base)))
         difference = {key: value for key, value in changed.items() if key not in plain or plain[key] != value}
         label = f"{variant}@{record.config_hash(difference)[:8]}" if difference else variant
         return cls(variant, task, label, config, tuple(overrides))
@@ -60,9 +61,14 @@ class Run:
         return record.score_path(results, preset, self.label, self.task_name, self.config.seed)
 
     @property
+    def speed_preset(self) -> str:
+        """What its speed cells are filed under: the preset, or the protocol where that has sizes of its own."""
+        return self.config.preset if self.config.protocol == "text" else self.config.protocol
+
+    @property
     def speed_file(self) -> Path:
         """Where the speed cells of its variant go."""
-        return record.speed_path(Path(self.config.results), hardware.describe()["name"], self.config.preset, self.label)
+        return record.speed_path(Path(self.config.results), hardware.describe()["name"], self.speed_preset, self.label)
 
     @property
     def work_folder(self) -> Path:

@@ -12,8 +12,9 @@ from flax import nnx
 from jaxtyping import Array, ArrayLike
 
 from lra.build import variant_class
+from lra.layer import apply
 from lra.variants import Variant
-from models.mixer import Layer, Sizes
+from models.mixer import Sizes
 
 
 class Exempt(Exception):
@@ -102,13 +103,6 @@ def fast_jit(function: Callable[..., Any]) -> Any:
 def normal(shape: Sequence[int], seed: int) -> np.ndarray:
     """Standard normal numbers, made by NumPy because JAX compiles a program for every shape."""
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def apply(model: Any, x: Any, mask: Any, rngs: nnx.Rngs | None = None) -> Any:
-    """The output of a mixer or of a layer; `rngs` turns training on."""
-    if isinstance(model, Layer):
-        return model(x, mask, None, deterministic=rngs is None, rngs=rngs)[0]
-    return model(x, mask, **({"rngs": rngs} if model.stochastic else {}))
 
 
 def real_tokens(lengths: Sequence[int], padded: int) -> np.ndarray:

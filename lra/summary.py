@@ -54,7 +54,8 @@ def _score_cells(found: dict[str, Any]) -> list[str]:
 def _speeds(runs: Sequence[Run]) -> Table:
     speed = runs[0].config.speed
     figures = ("length", "sequences/s", "ms a step", "GFLOP a step", "MiB compiled", "MiB process", "compile s")
-    speeds = table(f"Speed and memory on bytes of text, batch {speed.batch_size}", ("variant", "mode"), figures)
+    work = {"text": "bytes of text", "layer": "one layer by itself"}[runs[0].config.protocol]
+    speeds = table(f"Speed and memory on {work}, batch {speed.batch_size}", ("variant", "mode"), figures)
     for path, run in {run.speed_file: run for run in runs}.items():
         for cell in (record.read_json(path) or {"cells": []})["cells"]:
             speeds.add_row(run.label, cell["mode"], f"{cell['length']:,}", *_speed_cells(cell))

@@ -1,0 +1,36 @@
+"""Options of a command that are no part of a run's configuration: `key=value` among the overrides."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lra.errors import BadInput
+
+
+def take(arguments: Sequence[str], kinds: Mapping[str, type]) -> tuple[dict[str, Any], list[str]]:
+    """The options among `arguments`, and the other arguments; an option that is not given is False or None.
+
+    A bool is given as true or false, an int as a whole number from 1 on; raises BadInput for anything else.
+    """
+    options: dict[str, Any] = {key: False if kind is bool else None for key, kind in kinds.items()}
+    others = []
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        if key not in kinds:
+            others.append(argument)
+        elif kinds[key] is bool:
+            options[key] = _flag(key, value)
+        else:
+            options[key] = _count(key, value)
+    return options, others
+
+
+def _flag(key: str, value: str) -> bool:
+    if value not in ("true", "false"):
+        raise BadInput(f"{key}={value}: give true or false")
+    return value == "true"
+
+
+def _count(key: str, value: str) -> int:
+    if not value.isdecimal() or int(value) < 1:
+        raise BadInput(f"{key}={value}: give a whole number from 1 on")
+    return int(value)
