@@ -281,7 +281,7 @@ def test_what_is_missing_is_named_with_its_difficulty_and_what_lies_beside_it(tm
     for wrong in ({"size": 48}, {"contour_length": 7}):
         with pytest.raises(DataError, match="sizes are 32, 64, 128, 256, lengths 6, 9, 14"):
             locate(tmp_path, **wrong)
-    assert pathfinder.locate("generated", data_dir=".", cache_dir=".", size=20, contour_length=4) is None
+    assert pathfinder.locate("generated", data_dir=".", cache_dir=".", size=20, contour_length=5) is None
     with pytest.raises(DataError, match="unknown source 'surrogate'; it is generated or official"):
         pathfinder.locate("surrogate", data_dir=".", cache_dir=".")
 
