@@ -46,7 +46,7 @@ named_task = $(if $(filter file,$(origin TASK)),,$(TASK))
 named_seeds = $(if $(filter file,$(origin SEEDS)),,$(SEEDS))
 named_preset = $(if $(filter file,$(origin PRESET)),,$(PRESET))
 
-.PHONY: help setup lock data bench sweep status profile check plan gallery plot lecture test test-full soak lint clean .venv .variant
+.PHONY: help setup lock data bench sweep status profile check plan gallery plot lecture test test-full test-slurm soak lint clean .venv .variant
 
 help: ## print this text
 	@echo 'make TARGET [VARIABLE=value ...], for example: make bench VARIANT=bigbird'
@@ -93,7 +93,11 @@ test: .venv ## run the tests
 	$(python) -m pytest -n 2 --dist worksteal -m 'not slow' $(value ARGS)
 
 test-full: .venv ## run the tests, the slow ones too
-	$(python) -m pytest -n 2 --dist worksteal $(value ARGS)
+	$(python) -m pytest -n 2 --dist worksteal -m 'not slurm' $(value ARGS)
+
+test-slurm: .venv ## disturb a small sweep in a Slurm on this host (root, slurm-wlm, munge, EXTRAS=slurm)
+	@scripts/local_slurm.sh up; trap 'scripts/local_slurm.sh down' EXIT; \
+	  SLURM_CONF=$${TMPDIR:-/tmp}/lra-slurm/slurm.conf $(python) -m pytest -s -m slurm tests/lra/test_slurm.py $(value ARGS)
 
 soak: .venv ## kill training a hundred times, over all variants, and hold its end against a run in peace
 	$(python) -m lra.soak $(call overrides,model=VARIANT) $(value ARGS)

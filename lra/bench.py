@@ -13,6 +13,7 @@ from pathlib import Path
 from lra import processes
 from lra.cells import measure_speed
 from lra.child import STOP_SIGNALS
+from lra.cluster import cluster_of, distribute
 from lra.config import Request, compose_run, parse
 from lra.errors import BadInput
 from lra.runs import Run, may_fail_again, train_and_test
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str], *, repeat: bool = False) -> int:
             raise BadInput(f"{processes.count()} processes share one run: name one variant, task, preset and seed")
         for run in runs:
             run.require_place()
+        cluster = cluster_of(runs[0].config)
     except (BadInput, DataError) as problem:
         return _end(2, problem)
     except KeyboardInterrupt:
@@ -46,7 +48,7 @@ def main(arguments: Sequence[str], *, repeat: bool = False) -> int:
     if processes.number() == 0:
         note_plan(runs)
     try:
-        return execute(runs, Supervisor(), repeat=repeat)
+        return distribute(runs, cluster) if cluster else execute(runs, Supervisor(), repeat=repeat)
     except BadInput as problem:
         return _end(3, problem)
     except OSError as problem:

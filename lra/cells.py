@@ -42,13 +42,17 @@ class Cell:
         return f"{self.run.label}: speed of {self.mode} at length {self.length:,}"
 
 
+def measuring_place(run: Run) -> Path:
+    """The folder whose lease whoever measures on this machine's devices holds."""
+    return Path(run.config.work_dir).absolute() / "speed" / hardware.place()
+
+
 def measure_speed(runs: Sequence[Run], supervisor: Supervisor) -> list[str]:
     """Measures every cell of these variants that is not measured yet; returns the statuses of all of them.
 
-    One program at a time: two that measure would slow each other down and write the same files.
+    One program at a time on a machine's devices: two that measure would slow each other down.
     """
-    place = Path(runs[0].config.work_dir).absolute() / "speed"
-    with Lease(place, say, supervisor.abandon, stopped=lambda: supervisor.interrupted) as lease:
+    with Lease(measuring_place(runs[0]), say, supervisor.abandon, stopped=lambda: supervisor.interrupted) as lease:
         statuses = []
         for _, group in itertools.groupby(runs, key=lambda run: run.config.preset):
             statuses += _measure_preset(list(group), supervisor, lease)
@@ -91,8 +95,8 @@ class SpeedFile:
     around it or another version of the variant begin the file anew, as `afresh` does.
     """
 
-    def __init__(self, run: Run, *, afresh: bool = False) -> None:
-        self.run, self.path = run, run.speed_file
+    def __init__(self, run: Run, *, afresh: bool = False, path: Path | None = None) -> None:
+        self.run, self.path = run, path or run.speed_file
         work = {"model": run.config.model, "encoder": dump(run.config)["speed"]["encoder"]}
         self.hash = record.config_hash(work | {"version": variants.version(run.target)})
         found = record.read_json(self.path)
@@ -129,6 +133,13 @@ class SpeedFile:
 
 def _key(measured: dict[str, Any]) -> CellKey:
     return measured["mode"], measured["length"], measured["batch_size"], measured["precision"]
+
+
+def speed_files(run: Run) -> list[SpeedFile]:
+    """The speed files of its variant, of every hardware there is."""
+    own = run.speed_file
+    folders = own.parents[2].glob(f"*/{own.parent.name}/{own.name}")
+    return [SpeedFile(run, path=path) for path in sorted(folders)]
 
 
 @dataclass
@@ -186,7 +197,7 @@ class Session:
 def measure_cell(cell: Cell, supervisor: Supervisor, lease: Lease, *, quiet: bool = False) -> dict[str, Any]:
     """One cell as the speed file has it, whatever becomes of its child."""
     config = cell.run.config
-    folder = cell.run.work_folder.parents[1] / "speed" / f"{cell.mode}-{cell.length}"
+    folder = cell.run.work_folder.parents[1] / "speed" / hardware.place() / f"{cell.mode}-{cell.length}"
     began = time.monotonic()
     prepare(folder, {"config": dump(config), "mode": cell.mode, "length": cell.length})
     outcome = supervisor.run_child("lra.speed", folder, minutes=config.limits.cell_minutes, started=lease.include)

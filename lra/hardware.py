@@ -46,6 +46,12 @@ def use_cores(count: int) -> None:
     os.sched_setaffinity(0, allowed[-count:])
 
 
+def place() -> str:
+    """This machine and those of its devices that are ours, fit for a folder: where one measures at a time."""
+    devices = os.environ.get("SLURM_JOB_GPUS") or os.environ.get("CUDA_VISIBLE_DEVICES") or ""
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", f"{platform.node()} {devices}").strip("-")
+
+
 def load_average() -> float | None:
     """Average number of runnable processes over the last minute."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else None

@@ -9,14 +9,13 @@ import csv
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from lra import child, record
 from lra.bench import plan_runs
-from lra.cells import SpeedFile, measure_speed
+from lra.cells import SpeedFile, measure_speed, measuring_place
 from lra.config import Request, dump, parse
 from lra.console import console, table
 from lra.errors import BadInput
@@ -62,7 +61,7 @@ def measure_overhead(runs: Sequence[Run], supervisor: Supervisor) -> tuple[list[
     title = "Training held against its bare step: the runner's loop, evaluation and checkpoints excluded"
     figures = ("batch", "ms a step, loop", "ms a step, bare", "throughput over bare")
     found, statuses = table(title, ("variant", "task"), figures), []
-    place = Path(runs[0].config.work_dir).absolute() / "speed"
+    place = measuring_place(runs[0])
     with Lease(place, say, supervisor.abandon, stopped=lambda: supervisor.interrupted) as lease:
         for run in runs:
             folder = prepare(place / "overhead", {"config": dump(run.config)})

@@ -1,0 +1,146 @@
+"""A sweep through a real Slurm that is disturbed on the way ends as one in peace on this machine: `make test-slurm`."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lra import record
+from lra.bench import plan_runs
+from lra.config import parse
+from lra.soak import differences
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.slurm,
+    pytest.mark.skipif("SLURM_CONF" not in os.environ or not shutil.which("sbatch"), reason="no Slurm; see README"),
+]
+
+SMALL = [
+    *("model=transformer,local", "task=listops,pathfinder", "preset=mini", "seed=0"),
+    *("task.examples.train=60", "task.examples.validation=20", "task.examples.test=30"),
+    *("encoder.dim=16", "encoder.qkv_dim=16", "encoder.heads=2", "encoder.mlp_dim=16", "encoder.layers=1"),
+    *("train.steps=40", "train.batch_size=2", "train.evaluate_every=20", "train.warmup_steps=2"),
+    *("speed.lengths=[16]", "speed.modes=[train]", "speed.batch_size=2", "speed.seconds=0.01"),
+    *("speed.encoder.dim=16", "speed.encoder.qkv_dim=16", "speed.encoder.heads=2", "speed.encoder.layers=1"),
+]
+SLURM = ["launcher=slurm", "launcher.timeout_min=10", "launcher.signal_delay_s=30", "launcher.cpus_per_task=1"]
+
+
+def say(text):
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+def command(*words):
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+class Launcher:
+    """The command in a process of its own."""
+
+    def __init__(self, log, arguments):
+        self.log = log
+        words = [sys.executable, "-m", "lra.sweep", *arguments]
+        with open(log, "w") as file:
+            self.process = subprocess.Popen(words, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT)
+
+    def until(self, text):
+        while text not in self.log.read_text():
+            assert self.process.poll() is None, self.log.read_text()
+            time.sleep(0.2)
+
+    def end(self):
+        code = self.process.wait()
+        say(f"exit code {code}; it said:\n{self.log.read_text()}")
+        return code
+
+
+def queue():
+    """State of each of our jobs by its id."""
+    return dict(line.split() for line in command("squeue", "-h", "-r", "-o", "%i %T").splitlines())
+
+
+def first_running(runs, but=()):
+    """The first run that has written history and is held by someone; its job, and its training process."""
+    while True:
+        for run in (each for each in runs if each not in but):
+            note, lease = (record.read_json(run.work_folder / name) for name in ("job.json", "lease.json"))
+            history = run.work_folder / record.HISTORY_FILE
+            trains = note and lease and len(lease["processes"]) == 2 and history.exists() and history.stat().st_size
+            if trains and queue().get(note["id"]) == "RUNNING":
+                return run, note["id"], lease["processes"][1]["pid"]
+        time.sleep(0.2)
+
+
+def hold_until_its_time_is_out(id, pid):
+    """Holds the training process of a job still until Slurm has told it that its time is out."""
+    command("scontrol", "update", f"jobid={id}", "timelimit=1")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        while f"SIG{signal.SIGTERM.value}" not in pending(pid):
+            time.sleep(0.2)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def pending(pid):
+    """Signals that wait for a process."""
+    mask = int(re.search(r"^ShdPnd:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)[1], 16)
+    return [f"SIG{number}" for number in range(1, 65) if mask >> (number - 1) & 1]
+
+
+def test_a_disturbed_sweep_ends_as_one_in_peace(tmp_path):
+    def arguments(name, *more):
+        return [*SMALL, f"results={tmp_path / name / 'results'}", f"work_dir={tmp_path / name / 'work'}", *more]
+
+    calm = plan_runs(parse(arguments("calm")))
+    say("a sweep on this machine")
+    assert Launcher(tmp_path / "calm.log", arguments("calm")).end() == 0
+
+    runs = plan_runs(parse(arguments("slurm")))
+    say("the same through Slurm")
+    first = Launcher(tmp_path / "first.log", arguments("slurm", *SLURM))
+    killed, id, _ = first_running(runs)
+    say(f"kill the job of {killed.title}, {id}")
+    command("scancel", "--signal=KILL", id)
+    first.until(f"{killed.title}: job {id} was killed")
+    say("drain node two")
+    command("scontrol", "update", "nodename=two", "state=drain", "reason=test")
+    say("Ctrl-C to the launcher")
+    first.process.send_signal(signal.SIGINT)
+    assert first.end() == 75
+    left = set(queue())
+    assert left
+
+    second = Launcher(tmp_path / "second.log", arguments("slurm", *SLURM))
+    second.until("jobs already")
+    late, id, pid = first_running(runs, but=(killed,))
+    say(f"the time of {late.title}, job {id}, runs out")
+    hold_until_its_time_is_out(id, pid)
+    while f"Restarts={1}" not in command("scontrol", "show", "job", id):
+        time.sleep(0.2)
+    say(f"job {id} has queued up again; node two comes back")
+    command("scontrol", "update", "nodename=two", "state=resume")
+    assert second.end() == 0
+    assert queue() == {}
+
+    for run, undisturbed in zip(runs, calm, strict=True):
+        assert differences(run, undisturbed) == []
+        here, there = (record.read_json(each.score_file) for each in (run, undisturbed))
+        assert here["metrics"] == there["metrics"]
+        assert (here["status"], here["attempts"]) == ("complete", 1)
+        assert [cell["status"] for cell in record.read_json(run.speed_file)["cells"]] == ["complete"]
+        say(f"{run.title}: equal to that on this machine, {here['metrics']['test_accuracy']:.4f}")
+
+    say("the same command once more has nothing to train")
+    third = Launcher(tmp_path / "third.log", arguments("slurm", *SLURM))
+    assert third.end() == 0
+    sent = re.findall(r"sent (\d+) jobs", third.log.read_text())
+    assert sent == ["2"]  # they look whether speed is measured, and end
