@@ -94,12 +94,13 @@ class Trained:
         return tokens, real
 
     def by_length(self) -> list[np.ndarray]:
-        """Numbers of test documents in groups, each of about one length, shortest first."""
+        """Numbers of test documents in groups, each of about one length, from the shortest to the longest."""
         lengths = np.minimum(self.task.test.lengths, self.task.max_length)
         order = np.argsort(lengths, kind="stable")
         count = min(EXAMPLES, len(order))
-        groups = 1 if lengths.min() == lengths.max() else GROUPS
-        starts = np.unique(np.linspace(0, len(order) - count, groups).astype(int))
+        wanted = np.geomspace(max(lengths.min(), 1), lengths.max(), GROUPS)
+        middles = np.searchsorted(lengths[order], wanted)
+        starts = np.unique(np.clip(middles - count // 2, 0, len(order) - count))
         return [order[start : start + count] for start in starts]
 
 
