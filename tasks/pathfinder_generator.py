@@ -7,7 +7,7 @@ Image i of a seed is the same whatever else is made, on however many cores: imag
 is in one is decided by the parameters, the seed and the shard's number alone.
 
 A score on these images is to be read beside what the positions of the markers give away by themselves: measured on hard
-images, 67 % of the labels at 32 pixels, 69 % at 64, 51 % at 128, and 61 % on the short form of 20. That is the
+images, 67 % of the labels at 32 pixels, 69 % at 64, 51 % at 128, and 70 % on the short form of 20. That is the
 original's doing: at the smaller sizes the first contour sets out to the upper left only (`_seedable` in
 `tasks.pathfinder_stamps`) and ends elsewhere than the second.
 """
