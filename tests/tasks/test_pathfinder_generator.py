@@ -563,7 +563,7 @@ def test_a_probe_sees_what_gives_a_label_away():
 
 @pytest.mark.slow
 def test_a_probe_cannot_tell_the_label_from_ink_or_what_stands_together(many):
-    """Of the markers' distance a network makes more than a threshold does: 57 % at 32 pixels; it follows from position."""
+    """Of the markers' distance a network makes more than a threshold does: 57 % at 32 pixels."""
     short = generate(pathfinder_parameters(20, 5, "short"), 8000, seed=1)
     for examples in (many, short):
         tested = examples["label"][len(examples) * 3 // 4 :]
