@@ -26,7 +26,8 @@ PASSED_ON = (
     *("partition", "account", "qos", "constraint", "gpus_per_node", "cpus_per_task"),
     *("signal_delay_s", "array_parallelism", "setup"),
 )
-PATIENCE_SECONDS = 15.0  # until the result of a job that has left the queue is to be seen on a shared disk
+# Until a shared disk shows the result of a job that has left the queue, and squeue one that queues up again.
+PATIENCE_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Slurm:
         for id in ids:
             if id in alive:
                 self.gone.pop(id, None)
-            elif (status := self._result(id)) or self._long_gone(id):
+            elif (status := self._result(id)) not in (None, "interrupted") or self._long_gone(id):
                 found[id] = status
         return found
 

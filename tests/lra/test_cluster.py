@@ -202,11 +202,12 @@ def test_a_job_has_ended_when_the_queue_has_it_no_more(tmp_path, programs, monke
     for id, result in (("7_0", ("success", "interrupted")), ("7_1", ("success", "complete")), ("9", ("error", "x"))):
         (there.folder / f"{id}_0_result.pkl").write_bytes(pickle.dumps(result))
     assert there.ended(["7_0", "7_1", "8", "9"]) == {"7_1": "complete", "9": "failed"}
-    # Without a result it may be one that a shared disk does not show yet.
-    assert there.ended(["10"]) == {}
+    # Without a result it may be one that a shared disk does not show yet; a stopped one may queue up again.
+    (there.folder / "11_0_result.pkl").write_bytes(pickle.dumps(("success", "interrupted")))
+    assert there.ended(["10", "11"]) == {}
     now = time.monotonic()
     monkeypatch.setattr(slurm.time, "monotonic", lambda: now + slurm.PATIENCE_SECONDS + 1)
-    assert there.ended(["10"]) == {"10": None}
+    assert there.ended(["10", "11"]) == {"10": None, "11": "interrupted"}
 
 
 def test_a_queue_that_does_not_answer_has_every_job(tmp_path, programs):
