@@ -35,7 +35,7 @@ def start(arguments, environment):
 
 
 def test_interrupted_and_run_again(tmp_path, encoded, compiled, environment):
-    steps = 300
+    steps = 120
     more = [f"train.steps={steps}", "train.evaluate_every=10", "speed.modes=[inference]"]
     arguments = [
         "model=transformer",

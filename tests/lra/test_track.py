@@ -204,7 +204,7 @@ def test_without_a_network_nothing_waits_and_the_run_is_kept(folder, monkeypatch
     tracker = Tracker(Tracking.online, folder)
     assert time.monotonic() - started < 5  # training begins now
     warning = finish(tracker, "complete", folder)
-    assert warning == f"no connection to W&B, the run was kept in {folder / 'wandb'}; `wandb sync` sends it"
+    assert warning == f"no connection to W&B, the run was kept in {folder / 'wandb'}; scripts/sync_wandb.sh sends it"
     (run,) = (folder / "wandb").glob("offline-run-*")
     found = list(records(run))
     assert logged_steps(found) == [3, 6]

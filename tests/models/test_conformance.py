@@ -13,6 +13,7 @@ CASES = {
     for options in [{}, *row.options]
 }
 QUICK_RULES = (1, 2, 3, 4, 5, 6, 8)
+MOST_TELLING = (2, 6)  # padding and the pattern: what an option changes first
 
 
 def require_kept(results: list[RuleResult]) -> None:
@@ -20,10 +21,20 @@ def require_kept(results: list[RuleResult]) -> None:
     assert not broken, "\n".join(broken)
 
 
+def check_case(case: str, rules: tuple[int, ...]) -> None:
+    row, options = CASES[case]
+    require_kept(check(Variant(case, row.target), rules=rules, scale=TOY, keywords={**row.toy, **options}))
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_rules_at_toy_sizes(case: str) -> None:
-    row, options = CASES[case]
-    require_kept(check(Variant(case, row.target), rules=QUICK_RULES, scale=TOY, keywords={**row.toy, **options}))
+    check_case(case, MOST_TELLING if CASES[case][1] else QUICK_RULES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [case for case, (_, options) in CASES.items() if options])
+def test_options_keep_all_rules(case: str) -> None:
+    check_case(case, QUICK_RULES)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
