@@ -4,6 +4,7 @@
 that each can run under its own PYTHONHASHSEED.
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def main(action: str, root: Path, cache: Path, names: list[str]) -> None:
     """Trains or restores every variant."""
     keep_all_programs(root / "compiled")
     for name in names:
-        toy = [f"model.{key}={value}" for key, value in VARIANTS[name].toy.items()]
+        toy = [f"model.{key}={json.dumps(value)}".replace('"', "") for key, value in VARIANTS[name].toy.items()]
         run = tiny.run_of(*toy, f"train.steps={STEPS}", *tiny.places(root, cache), variant=name)
         task = child.load_task(run.config.task)
         run.work_folder.mkdir(parents=True, exist_ok=True)
