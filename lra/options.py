@@ -1,9 +1,31 @@
-"""Options of a command that are no part of a run's configuration: `key=value` among the overrides."""
+"""Options of a command that are no part of a run's configuration: `key=value`, alone or among the overrides."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lra.errors import BadInput
+from lra.errors import BadInput, unknown
+
+
+def read(arguments: Sequence[str], known: Mapping[str, str]) -> dict[str, str]:
+    """The text of every option given; raises BadInput for one not `known` (key to help), without a value or twice."""
+    given: dict[str, str] = {}
+    for argument in arguments:
+        key, equals, text = argument.partition("=")
+        if not equals:
+            raise BadInput(f"cannot read {argument!r}: expected key=value. Keys: {', '.join(known)}")
+        if key not in known:
+            raise unknown("key", key, known)
+        if key in given:
+            raise BadInput(f"{key} is given twice")
+        if not text:
+            raise BadInput(f"{key} has no value: {known[key]}")
+        given[key] = text
+    return given
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """The parts of a comma list, with or without brackets around it."""
+    return tuple(part.strip() for part in text.strip("[]").split(",") if part.strip())
 
 
 def take(arguments: Sequence[str], kinds: Mapping[str, type]) -> tuple[dict[str, Any], list[str]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from lra.errors import BadInput, unknown
+from lra.options import listed, read
 
 PARTS = ("low_rank", "features", "orders", "share", "reach")
 HELP = {
@@ -35,18 +36,7 @@ def usage() -> str:
 
 def parse(arguments: Sequence[str]) -> Options:
     """Options from `key=value` arguments; raises BadInput."""
-    given: dict[str, str] = {}
-    for argument in arguments:
-        key, equals, text = argument.partition("=")
-        if not equals:
-            raise BadInput(f"cannot read {argument!r}: expected key=value. Keys: {', '.join(HELP)}")
-        if key not in HELP:
-            raise unknown("key", key, HELP)
-        if key in given:
-            raise BadInput(f"{key} is given twice")
-        if not text:
-            raise BadInput(f"{key} has no value: {HELP[key]}")
-        given[key] = text
+    given = read(arguments, HELP)
     assert {field.name for field in fields(Options)} == set(HELP)
     if given.get("measure", "false") not in ("true", "false"):
         raise BadInput(f"measure={given['measure']}: expected true or false")
@@ -54,15 +44,11 @@ def parse(arguments: Sequence[str]) -> Options:
         results=Path(given["results"]) if "results" in given else None,
         preset=given.get("preset", "mini"),
         measure=given.get("measure") == "true",
-        checkpoint=tuple(map(Path, _listed(given.get("checkpoint", "")))),
-        parts=_listed(given.get("parts", "")),
+        checkpoint=tuple(map(Path, listed(given.get("checkpoint", "")))),
+        parts=listed(given.get("parts", "")),
     )
     _check(asked)
     return asked
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.strip("[]").split(",") if part.strip())
 
 
 def _check(asked: Options) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lra.errors import BadInput, unknown
+from lra.options import listed, read
 from lra.report.load import MODES
 
 HELP = {
@@ -47,16 +48,7 @@ def usage() -> str:
 
 def parse(arguments: Sequence[str]) -> Options:
     """Options from `key=value` arguments; raises BadInput."""
-    given: dict[str, Any] = {}
-    for argument in arguments:
-        key, equals, text = argument.partition("=")
-        if not equals:
-            raise BadInput(f"cannot read {argument!r}: expected key=value. Keys: {', '.join(HELP)}")
-        if key not in HELP:
-            raise unknown("key", key, HELP)
-        if key in given:
-            raise BadInput(f"{key} is given twice")
-        given[key] = _value(key, text)
+    given = {key: _value(key, text) for key, text in read(arguments, HELP).items()}
     if given.get("published") and "results" in given:
         raise BadInput("published=true has its own folders: leave results out")
     return replace(Options(), **given)
@@ -64,8 +56,6 @@ def parse(arguments: Sequence[str]) -> Options:
 
 def _value(key: str, text: str) -> Any:
     kind = {field.name: field.type for field in fields(Options)}[key]
-    if text == "":
-        raise BadInput(f"{key} has no value: {HELP[key]}")
     if kind is bool:
         if text.lower() not in ("true", "false"):
             raise BadInput(f"{key}={text}: expected true or false")
@@ -79,5 +69,5 @@ def _value(key: str, text: str) -> Any:
     if kind is Path:
         return Path(text)
     if key in ("task", "variant"):
-        return tuple(part.strip() for part in text.strip("[]").split(",") if part.strip())
+        return listed(text)
     return text
