@@ -16,8 +16,9 @@ from tasks.task import Split
 MODULES = {"text": text, "retrieval": retrieval, "image": image}
 LENGTHS = {"text": 256, "retrieval": 128, "image": 256}
 OWN: dict[str, dict] = {"text": {}, "retrieval": {"decode_literals": False}, "image": {"grey": "tf"}}
+WRONG = {"text": 0.04, "retrieval": 0, "image": 0}  # labels that the rule does not give
 # Of 100 examples of seed 0, by sha256.
-DIGESTS = {"text": "f9ea7c7ac5bbadec", "retrieval": "386d75434b0cc60b", "image": "c145f5f5ba68e815"}
+DIGESTS = {"text": "89b59539619a6bb1", "retrieval": "386d75434b0cc60b", "image": "c145f5f5ba68e815"}
 TINY = {"train": 40, "validation": 10, "test": 10}
 
 
@@ -73,7 +74,7 @@ def answers(name: str, split: Split) -> list[int]:
 @pytest.mark.parametrize("name", MODULES)
 def test_labels_follow_the_documented_rule_in_equal_numbers(drawn, name):
     labels = drawn[name].labels
-    assert answers(name, drawn[name]) == labels.tolist()
+    assert (answers(name, drawn[name]) != labels).sum() == WRONG[name] * len(labels)
     assert np.ptp(np.bincount(labels, minlength=MODULES[name].SHAPE.num_classes)) == 0
     assert np.abs(np.corrcoef(labels, np.arange(len(labels)))[0, 1]) < 0.1, "no order among the examples"
 
@@ -112,7 +113,7 @@ def test_exchanging_the_marks_of_a_text_turns_its_label_but_changes_no_window(dr
         assert windows(tokens) == windows(turned)
         assert (tokens == one).sum() == (tokens == other).sum() > 0
         if name == "text":
-            assert verdict(turned.tobytes()) == 1 - split.labels[i]
+            assert verdict(turned.tobytes()) == 1 - verdict(tokens.tobytes())
         else:
             assert first_subject(tokens.tobytes()) != first_subject(turned.tobytes())
 
@@ -190,4 +191,4 @@ def test_other_lengths_keep_the_rule(tmp_path, name, length):
         np.testing.assert_array_equal(small, small[:, ::2, ::2].repeat(2, 1).repeat(2, 2))
         assert [sector(each[::2, ::2]) for each in small] == task.train.labels.tolist()
     else:
-        assert answers(name, task.train) == task.train.labels.tolist()
+        assert (answers(name, task.train) != task.train.labels).sum() == round(WRONG[name] * len(task.train))
