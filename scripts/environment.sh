@@ -104,6 +104,8 @@ missing=$(grep -vxFf <(echo "$installed") <<<"$wanted" || true)
 stale=$(grep -vxFf <(echo "$wanted") <<<"$installed" || true)
 if [ -z "$installed" ] || [ -n "$stale" ]; then   # packages of another lock would linger: begin anew
     missing=$wanted
+    # Python would empty the folder that it leads to, perhaps another checkout's, and then stop.
+    [ ! -L .venv ] || die ".venv is a link and not made from the present locks; remove it, and the same command makes a folder"
     python=$(find_python)
     rm -f "$stamp"
     echo "setup: making .venv with $("$python" --version)"

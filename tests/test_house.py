@@ -408,6 +408,14 @@ def test_interrupted_installation_is_not_done(house: Path):
     assert installed(house) == ["venv", "venv", "build", "cpu"]
 
 
+def test_environment_of_another_checkout_is_left_alone(house: Path):
+    (house / "others").mkdir()
+    (house / ".venv").symlink_to("others")
+    done = environment(house, "cpu")
+    assert (done.returncode, installed(house)) == (1, [])
+    assert ".venv is a link" in done.stderr
+
+
 def test_two_at_once_make_one_environment(house: Path):
     variables = {**os.environ, "PATH": f"{house}/tools:{system_tools(house)}"}
     both = [subprocess.Popen(["scripts/environment.sh", "cpu"], cwd=house, env=variables) for _ in range(2)]
