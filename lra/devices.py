@@ -20,6 +20,9 @@ def join_processes() -> None:
         jax.distributed.initialize(
             num_processes=processes.count() if own else None, process_id=processes.number() if own else None
         )
+        if processes.alone_on_its_node() and "JAX_LOCAL_DEVICE_IDS" not in os.environ:
+            for kind in ("cuda", "rocm"):  # jax has given each task of the Slurm step a single GPU
+                jax.config.update(f"jax_{kind}_visible_devices", "all")
 
 
 class Devices:

@@ -5,6 +5,7 @@ hosts of a TPU slice. jax is not imported.
 """
 
 import os
+import re
 
 # of the number of processes, and of a process's own number
 _NAMES = (("JAX_NUM_PROCESSES", "JAX_PROCESS_ID"), ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"))
@@ -18,6 +19,11 @@ def count() -> int:
 def number() -> int:
     """Which one this is, from 0; the first one writes."""
     return _count_and_number()[1]
+
+
+def alone_on_its_node() -> bool:
+    """Whether this is a task of a Slurm step that has one task on each of its nodes."""
+    return re.fullmatch(r"1(\(x\d+\))?", os.environ.get("SLURM_STEP_TASKS_PER_NODE", "")) is not None
 
 
 def _count_and_number() -> tuple[int, int]:

@@ -13,7 +13,7 @@ import pytest
 
 from lra import record
 from lra.bench import main
-from lra.devices import Devices
+from lra.devices import Devices, join_processes
 from lra.errors import BadInput
 from tests.lra import spread, tiny
 
@@ -93,6 +93,17 @@ def test_a_bench_of_two_processes_leaves_the_files_of_one(tmp_path, encoded):
     assert [row["step"] for row in found["history"]] == [row["step"] for row in right["history"]]
     assert len(list(run.score_file.parent.iterdir())) == 2  # the score and its predictions
     assert record.read_json(run.speed_file)["cells"]
+
+
+@pytest.mark.parametrize(("tasks", "visible"), [("1(x2)", "all"), ("2", "1")])
+def test_the_only_task_of_a_node_takes_all_of_its_gpus(monkeypatch, tasks, visible):
+    for name, value in {"NUM_TASKS": "2", "TASKS_PER_NODE": tasks}.items():
+        monkeypatch.setenv(f"SLURM_STEP_{name}", value)
+    monkeypatch.setattr(jax.distributed, "initialize", lambda **_: jax.config.update("jax_cuda_visible_devices", "1"))
+    join_processes()
+    found = jax.config.values["jax_cuda_visible_devices"]
+    jax.config.update("jax_cuda_visible_devices", "all")
+    assert found == visible
 
 
 def test_several_processes_share_one_run_alone(tmp_path, encoded, monkeypatch, capsys):

@@ -22,3 +22,13 @@ def test_count_and_number(monkeypatch, environment, told):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert (processes.count(), processes.number()) == told
+
+
+@pytest.mark.parametrize(
+    ("said", "alone"), [("1(x2)", True), ("1", True), ("2(x4)", False), ("1(x2),2", False), (None, False)]
+)
+def test_a_task_with_a_node_of_its_own(monkeypatch, said, alone):
+    monkeypatch.delenv("SLURM_STEP_TASKS_PER_NODE", raising=False)
+    if said:
+        monkeypatch.setenv("SLURM_STEP_TASKS_PER_NODE", said)
+    assert processes.alone_on_its_node() == alone
