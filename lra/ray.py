@@ -40,14 +40,14 @@ class Ray:
             raise BadInput(f"launcher=ray: {' '.join(str(error).split())[:300]}") from None
         # A worker of its own for every task: a supervisor keeps the signal handlers of its process.
         self.remote: Any = ray.remote(max_calls=1, max_retries=0, **remote)(work)
-        self.wanted = remote
+        self.needs = remote
 
     def submit(self, jobs: Sequence[Job]) -> list[str]:
         """Hands the jobs over; raises Refused when no machine could ever run them."""
         there = self.ray.cluster_resources()
         for key, resource in (("num_cpus", "CPU"), ("num_gpus", "GPU")):
-            if self.wanted.get(key, 0) > there.get(resource, 0):
-                raise Refused(f"launcher.remote.{key}={self.wanted[key]}, and Ray has {there.get(resource, 0):g} in all")
+            if self.needs.get(key, 0) > there.get(resource, 0):
+                raise Refused(f"launcher.remote.{key}={self.needs[key]}, and Ray has {there.get(resource, 0):g} in all")
         references = [self.remote.remote(job.bare()) for job in jobs]
         ids = [reference.hex() for reference in references]
         self.tasks |= dict(zip(ids, references, strict=True))
