@@ -6,13 +6,15 @@ Masks are boolean, True = real token or allowed pair. A query with nothing to at
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import reduce
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 Tree = TypeVar("Tree")
+PEAK = "peak of the logits"
 
 
 class Drop(NamedTuple):
@@ -58,9 +60,9 @@ def masked_softmax(logits: Float[Array, "... J"], allowed: Bool[Array, "... J"] 
 class Sums(NamedTuple):
     """A softmax not yet normalised: exp(logits - peak) summed over keys, alone and times the values."""
 
-    peak: Float[Array, "*N S H 1"]
-    total: Float[Array, "*N S H 1"]
-    values: Float[Array, "*N S H V"]
+    peak: Float[Array, "*N 1"]
+    total: Float[Array, "*N 1"]
+    values: Float[Array, "*N V"]
 
 
 def softmax_sums(
@@ -90,13 +92,21 @@ def softmax_sums(
 
 def sums_of_logits(logits: Float[Array, "*N H S J"], v: Float[Array, "*N J H V"], drop: Drop | None = None) -> Sums:
     """The sums of softmax(logits) V; a pair at -inf is not allowed."""
-    # The peak cancels out of every quotient of the sums, so it needs no gradient.
-    peak = jax.lax.stop_gradient(jnp.maximum(logits.max(-1, keepdims=True), jnp.finfo(logits.dtype).min))
-    weights = jnp.exp(logits - peak)
-    total = weights.sum(-1, keepdims=True)
-    weights = (drop(weights) if drop else weights).astype(v.dtype)
+    peak, total, weights = exponentials(logits, drop)
+    weights = weights.astype(v.dtype)
     values = jnp.einsum("...sj,...jv->...sv", weights, v.swapaxes(-3, -2), preferred_element_type=logits.dtype)
     return Sums(*(jnp.swapaxes(x, -3, -2) for x in (peak, total, values)))
+
+
+def exponentials(
+    logits: Float[Array, "*N J"], drop: Drop | None = None
+) -> tuple[Float[Array, "*N 1"], Float[Array, "*N 1"], Float[Array, "*N J"]]:
+    """The peak of the logits, the sum of exp(logits - peak), and these weights themselves, some of them dropped."""
+    # The peak cancels out of every quotient of the sums, so it needs no gradient.
+    peak = jax.lax.stop_gradient(jnp.maximum(logits.max(-1, keepdims=True), jnp.finfo(logits.dtype).min))
+    peak = checkpoint_name(peak, PEAK)
+    weights = jnp.exp(logits - peak)
+    return peak, weights.sum(-1, keepdims=True), drop(weights) if drop else weights
 
 
 def _merged(a: Sums, b: Sums) -> Sums:
@@ -155,10 +165,7 @@ def full_attention(
     *,
     drop: Drop | None = None,
 ) -> Float[Array, "B L H V"]:
-    """`dense_attention` in the fastest exact form for the platform, see `scripts/dense_forms.py`.
-
-    On a CPU that is one block of queries after the other: their weights stay in a core's cache.
-    """
+    """`dense_attention` in the fastest exact form for the platform, see `scripts/dense_forms.py`."""
     form = attend_by_blocks if jax.default_backend() == "cpu" else dense_attention
     return form(q, k, v, mask, drop=drop)
 
@@ -169,24 +176,40 @@ def attend_by_blocks(
     v: Float[Array, "B M H V"],
     mask: Bool[Array, "B M"] | None = None,
     *,
-    block_size: int = 256,
+    block_size: int = 128,
     scale: float | None = None,
     drop: Drop | None = None,
     in_turn: bool | None = None,
 ) -> Float[Array, "B L H V"]:
-    """`dense_attention` by blocks of queries; one after the other, never all L x M weights are in memory."""
+    """`dense_attention` by blocks of queries; one after the other, never all L x M weights are in memory.
+
+    On a CPU one head of one example follows the other too: the weights at work stay in a core's cache.
+    """
     require_boolean(mask)
-    length, block_size = q.shape[1], min(block_size, q.shape[1])
-    queries = pad_length(q, 0, -length % block_size)
+    batch, length, heads, width = q.shape
+    queries = to_blocks(q, min(block_size, length)).transpose(0, 3, 1, 2, 4)
+    count = queries.shape[2]
     wide = jnp.promote_types(q.dtype, jnp.float32)
-    bias = None if mask is None else jnp.where(mask, jnp.zeros((), wide), -jnp.inf)[:, None, None]
+    scale = width**-0.5 if scale is None else scale
+    real = jnp.ones(k.shape[:2], bool) if mask is None else mask
+    bias = jnp.repeat(jnp.where(real, jnp.zeros((), wide), -jnp.inf)[:, None], heads, axis=0)
 
-    def attend(i: Int[Array, ""]) -> Sums:
-        own = block(queries, i * block_size, block_size)
-        return softmax_sums(own, k, v, bias=bias, scale=scale, drop=drop and drop.at(i))
+    def attend_one(head: tuple[Array, ...]) -> Sums:
+        number, queries, keys, values, bias = head
 
-    sums = by_blocks(attend, queries.shape[1] // block_size, in_turn=in_turn)
-    return joined([Sums(*(from_blocks(x, length) for x in sums))]).astype(v.dtype)
+        def attend(i: Int[Array, ""]) -> Sums:
+            logits = jnp.einsum("sk,kj->sj", queries[i] * scale, keys, preferred_element_type=wide) + bias
+            peak, total, weights = exponentials(logits, drop and drop.at(number * count + i))
+            weights = weights.astype(values.dtype)
+            return Sums(peak, total, jnp.einsum("sj,vj->sv", weights, values, preferred_element_type=wide))
+
+        return each(recomputed(attend), jnp.arange(count), in_turn=in_turn)
+
+    # Keys and values with a token per column: with one per row, the gradients of both products take twice as long.
+    of_heads = (x.reshape(batch * heads, *x.shape[2:]) for x in (queries, jnp.moveaxis(k, 1, 3), jnp.moveaxis(v, 1, 3)))
+    sums = each(attend_one, (jnp.arange(batch * heads), *of_heads, bias))
+    out = joined([sums]).reshape(batch, heads, -1, v.shape[-1])[:, :, :length]
+    return out.swapaxes(1, 2).astype(v.dtype)
 
 
 def pad_length(x: Shaped[Array, "B L *rest"], before: int, after: int) -> Shaped[Array, "B M *rest"]:
@@ -209,17 +232,27 @@ def block(x: Shaped[Array, "B L *rest"], start: int | Int[Array, ""], size: int)
     return jax.lax.dynamic_slice_in_dim(x, start, size, axis=1)
 
 
-def by_blocks(compute: Callable[[Int[Array, ""]], Tree], count: int, *, in_turn: bool | None = None) -> Tree:
-    """Stacks compute(0) .. compute(count - 1), each with the batch in front, along a new axis 1: [B, N, ...].
+def each(compute: Callable[[Any], Tree], items: Any, *, in_turn: bool | None = None) -> Tree:
+    """Stacks compute(item) of all items, which lie along axis 0 of the arrays `items`.
 
-    What a block computes is computed again in the backward pass instead of being kept, so that only one block's weights
-    are in memory; they stay in a core's cache, which saves more time than the second computation costs. An accelerator
-    computes all blocks side by side, unless they are to be computed `in_turn` for the sake of its memory.
+    A CPU computes one after the other, so that what is at work stays in a core's cache; an accelerator computes all
+    side by side, unless `in_turn` spares its memory.
     """
-    compute = jax.checkpoint(compute, prevent_cse=False)
-    numbers = jnp.arange(count)
     in_turn = jax.default_backend() == "cpu" if in_turn is None else in_turn
-    stacked = jax.lax.map(compute, numbers) if in_turn else jax.vmap(compute)(numbers)
+    return jax.lax.map(compute, items) if in_turn else jax.vmap(compute)(items)
+
+
+def recomputed(compute: Callable[..., Tree]) -> Callable[..., Tree]:
+    """`compute`, whose intermediate results, but for the peaks, are computed again in the backward pass and not kept.
+
+    Only one block's weights are in memory then, and in a cache: that saves more time than the second computation costs.
+    """
+    return jax.checkpoint(compute, prevent_cse=False, policy=jax.checkpoint_policies.save_only_these_names(PEAK))
+
+
+def by_blocks(compute: Callable[[Int[Array, ""]], Tree], count: int, *, in_turn: bool | None = None) -> Tree:
+    """Stacks compute(0) .. compute(count - 1), each with the batch in front, along a new axis 1: [B, N, ...]."""
+    stacked = each(recomputed(compute), jnp.arange(count), in_turn=in_turn)
     return jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), stacked)
 
 

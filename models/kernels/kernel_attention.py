@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Shaped
 
-from models.attention import require_boolean, to_blocks
+from models.attention import each, recomputed, require_boolean, to_blocks
 
 PerToken = Any  # one array [B, L, H, ...] or a tuple of them
 FeatureMap = Callable[[PerToken], Float[Array, "H S F"]]
@@ -48,7 +48,7 @@ def kernel_attention(
         return memory, features.sum(1, dtype=wide)
 
     memory, total = (
-        x.reshape(batch, blocks, *x.shape[1:]).sum(1) for x in _each(summed, jax.tree.map(cut, (k, v, real)))
+        x.reshape(batch, blocks, *x.shape[1:]).sum(1) for x in each(recomputed(summed), jax.tree.map(cut, (k, v, real)))
     )
 
     def read(block: tuple[Array, PerToken]) -> Float[Array, "S H K"]:
@@ -59,15 +59,9 @@ def kernel_attention(
         out = jnp.where(normaliser == 0, 0, out / jnp.where(normaliser == 0, 1, normaliser))
         return _heads_first(out.astype(v.dtype))
 
-    out = _each(read, (jnp.repeat(jnp.arange(batch), blocks), jax.tree.map(cut, q)))
+    out = each(recomputed(read), (jnp.repeat(jnp.arange(batch), blocks), jax.tree.map(cut, q)))
     return out.reshape(batch, blocks * size, heads, -1)[:, :length]
 
 
 def _heads_first(tokens: PerToken) -> PerToken:
     return jax.tree.map(lambda x: x.swapaxes(0, 1), tokens)
-
-
-def _each(compute: Callable[[Any], Any], blocks: Any) -> Any:
-    """Applies `compute` to every block; features are computed again in the backward pass instead of being kept."""
-    compute = jax.checkpoint(compute, prevent_cse=False)
-    return jax.lax.map(compute, blocks) if jax.default_backend() == "cpu" else jax.vmap(compute)(blocks)
