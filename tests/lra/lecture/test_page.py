@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lra.lecture import claims, evidence
+from lra.lecture import claims, drawings, evidence
 from lra.lecture.__main__ import main
 from lra.lecture.drawings import PICTURES
 from lra.lecture.verdicts import Verdict
@@ -28,6 +28,13 @@ def root(made: Path, tmp_path: Path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(compare, "DRAWS", 200)
     return Path("results/published/toy")
+
+
+@pytest.fixture
+def blank(monkeypatch) -> None:
+    """Pictures without content, for tests of which there are and of what the page says."""
+    monkeypatch.setattr(drawings, "OF_PART", dict.fromkeys(drawings.OF_PART, lambda part: b"blank"))
+    monkeypatch.setattr(drawings, "_summary", lambda made: b"blank")
 
 
 def verdicts(root: Path) -> dict[str, Verdict]:
@@ -136,6 +143,7 @@ def test_writes_the_page_and_every_picture_alike_each_time(root, capsys):
     assert "do not hold" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("blank")
 def test_stand_in_data_is_marked(root):
     made_up.score(root, "bigbird", "text", 0.5, source="surrogate")
     assert main([]) == 0
@@ -145,6 +153,7 @@ def test_stand_in_data_is_marked(root):
     assert "\N{DAGGER} surrogate data: Text." in page
 
 
+@pytest.mark.usefixtures("blank")
 def test_a_stale_picture_goes(root):
     assert main([]) == 0
     made_up.lecture(root, orders=None)
@@ -181,6 +190,7 @@ def test_without_published_results_it_says_so(tmp_path, monkeypatch, capsys):
     assert not Path("docs").exists()
 
 
+@pytest.mark.usefixtures("blank")
 def test_of_several_published_results_the_measured_one_is_read(root, capsys):
     shutil.copytree(root, root.parent / "other")
     assert main([]) == 2
