@@ -36,6 +36,7 @@ def test_rule_catches(name: str) -> None:
     assert re.search(message, result.detail), result.detail
 
 
+@pytest.mark.slow  # the rows of the conformance tests are sound too
 def test_sound_mixer_keeps_every_rule() -> None:
     results = check(Variant("Sound", "tests.lra.broken_variants.Sound"), scale=TOY)
     assert [(result.rule, result.status) for result in results] == [

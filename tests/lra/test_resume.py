@@ -148,7 +148,7 @@ def signal_at_evaluation(step):
     Training._evaluate = evaluate
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1"])
+@pytest.mark.parametrize("name", ["SIGTERM", pytest.param("SIGUSR1", marks=pytest.mark.slow)])
 def test_a_signal_at_step_7_saves_at_once_and_the_run_goes_on(tmp_path, encoded, compiled, short, name):
     run = tiny.run_of(*tiny.places(tmp_path, encoded))
     hook = functools.partial(signal_at_step, signal.Signals[name], 7)
@@ -161,7 +161,7 @@ def test_a_signal_at_step_7_saves_at_once_and_the_run_goes_on(tmp_path, encoded,
     assert_same(run, short)
 
 
-@pytest.mark.parametrize("step", [6, tiny.STEPS])
+@pytest.mark.parametrize("step", [6, pytest.param(tiny.STEPS, marks=pytest.mark.slow)])
 def test_a_signal_during_an_evaluation_stops_it_and_the_next_attempt_begins_with_it(
     tmp_path, encoded, compiled, short, step
 ):

@@ -159,7 +159,7 @@ def test_encoding_of_one_document_has_no_gradient_in_the_other() -> None:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("paired", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_every_variant_classifies(name: str, paired: bool) -> None:
     cls: Any = variant_class(VARIANTS[name])
     shape = (2, 2, 40) if paired else (2, 40)
