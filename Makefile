@@ -83,7 +83,7 @@ plan: .venv .variant ## parameters, FLOPs, compiled memory of VARIANT, without r
 gallery: .venv ## draw which query-key pairs VARIANT computes (default: all), or a contact sheet of TASK
 	$(python) -m lra.gallery $(call overrides,model=VARIANT task=named_task preset=named_preset results=RESULTS data_dir=DATA_DIR) $(value ARGS)
 
-plot: .venv ## draw the chart and the tables from the result files
+plot: .venv ## draw the chart and the tables from the result files (ARGS=published=true: from ours)
 	$(python) -m lra.report $(call overrides,results=RESULTS preset=PRESET variant=named_variant task=named_task) $(value ARGS)
 
 lecture: .venv ## write docs/lecture.md from the result files (ARGS=measure=true: measure first what only it needs)

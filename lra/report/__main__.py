@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lra.errors import BadInput, unknown
-from lra.report import load, notes, options, page, pictures, rows, tables
+from lra.report import load, notes, options, page, papers, pictures, rows, tables
 from lra.report.options import Options
 
 PUBLISHED = Path("results/published")
@@ -24,27 +24,28 @@ def main(arguments: Sequence[str]) -> int:
         if arguments[:1] == ["compare"]:
             return compare(arguments[1:])
         asked = options.parse(arguments)
-        for root in _roots(asked):
-            report(root, asked)
+        for results in _read(asked):
+            report(results, asked)
     except BadInput as error:
         print(f"lra.report: {error}", file=sys.stderr)
         return 2
     return 0
 
 
-def report(root: Path, asked: Options) -> None:
-    """Reads one results folder, writes `root/plots`, prints the table and what was written and skipped."""
-    results = load.load(root)
+def report(results: load.Results, asked: Options) -> None:
+    """Writes `plots` into a results folder, prints the table and what was written and skipped."""
     chosen = _choose(results, asked)
     comparison = rows.compare_rows(chosen, asked.preset, asked.task, asked.mode, asked.length, asked.hardware)
     table = tables.scores(chosen, comparison, notes.about_scores(chosen, asked.preset))
-    drawn = pictures.draw(chosen, comparison, paper=asked.paper, log=asked.log)
+    log = comparison.is_wide if asked.log is None else asked.log
+    drawn = pictures.draw(chosen, comparison, paper=asked.paper, log=log)
     files: dict[str, str | bytes] = {**drawn, **_tables(table, chosen, comparison)}
-    files["page.html"] = page.build(results, comparison, log=asked.log)
-    pictures.write_files(root / "plots", files)
+    files["page.html"] = page.build(results, comparison, log=log)
+    folder = results.root / "plots"
+    pictures.write_files(folder, files)
     for name in WRITTEN - set(files):
-        (root / "plots" / name).unlink(missing_ok=True)
-    _say(results, table, comparison, root / "plots", list(files))
+        (folder / name).unlink(missing_ok=True)
+    _say(results, table, comparison, folder, list(files))
 
 
 def compare(arguments: Sequence[str]) -> int:
@@ -55,21 +56,22 @@ def compare(arguments: Sequence[str]) -> int:
     asked = options.parse([argument for argument in arguments if "=" in argument])
     from lra.report import compare as paired
 
-    for root in _roots(asked):
-        results = load.load(root)
+    for results in _read(asked):
         first, second = (_choose(results, Options(preset=asked.preset, variant=(name,)))[0] for name in names)
         table, missing = paired.compare(first, second, asked.task)
         name = f"compare-{first.key}-{second.key}.md"
-        pictures.write_files(root / "plots", {name: tables.markdown(table)})
-        _print(table, [*missing, f"wrote {root / 'plots' / name}"])
+        folder = results.root / "plots"
+        pictures.write_files(folder, {name: tables.markdown(table)})
+        _print(table, [*missing, f"wrote {folder / name}"])
     return 0
 
 
 def _tables(table: tables.Table, chosen: list[rows.Row], comparison: rows.Comparison) -> dict[str, str]:
     printed = [table, tables.intervals(chosen, comparison)]
     if comparison.condition:
-        printed += [found for found in (tables.costs(chosen, comparison.condition),) if found]
-    printed.append(tables.papers(chosen, comparison))
+        costs = (module.costs(chosen, comparison.condition) for module in (tables, papers))
+        printed += [found for found in costs if found]
+    printed.append(papers.accuracy(chosen, comparison))
     return {
         "table.md": "\n".join(tables.markdown(one) for one in printed),
         "table.tex": "\n".join(tables.latex(one) for one in printed),
@@ -79,20 +81,23 @@ def _tables(table: tables.Table, chosen: list[rows.Row], comparison: rows.Compar
     }
 
 
-def _roots(asked: Options) -> list[Path]:
+def _read(asked: Options) -> list[load.Results]:
+    """The user's results, or those of every machine that something of the preset is published for."""
     if not asked.published:
-        return [asked.results]
-    roots = sorted(path for path in PUBLISHED.glob("*") if path.is_dir())
-    if not roots:
-        raise BadInput(f"there are no published results: {PUBLISHED} has no folder")
-    return roots
+        return [load.load(asked.results)]
+    found = [load.load(path) for path in sorted(PUBLISHED.glob("*")) if path.is_dir()]
+    found = [results for results in found if results.presets]  # a folder may hold other measurements alone
+    if not found:
+        raise BadInput(f"there are no published results: {PUBLISHED} has no scores and no speeds")
+    return [results for results in found if asked.preset in results.presets] or found
 
 
 def _choose(results: load.Results, asked: Options) -> list[rows.Row]:
     """The rows asked for; raises BadInput when there are none."""
     if not results.presets:
         more = "".join(f"\n  skipped {skipped.path}: {skipped.reason}" for skipped in results.skipped)
-        raise BadInput(f"no results in {results.root} (make bench writes some){more}")
+        ours = "published=true shows this project's own"
+        raise BadInput(f"no results in {results.root} yet (make bench writes some; {ours}){more}")
     if asked.preset not in results.presets:
         raise unknown("preset", asked.preset, results.presets)
     found = rows.join(results, asked.preset)

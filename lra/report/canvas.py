@@ -77,6 +77,17 @@ class Page:
         box = text.get_window_extent(self.renderer)
         return box.width, box.height
 
+    def width(self, words: str, size: float = SMALL) -> float:
+        """How wide a text would be."""
+        text = self.text(0, 0, words, size=size)
+        width = self.extent(text)[0]
+        text.remove()
+        return width
+
+    def fit(self, text: Text, room: float) -> None:
+        """Makes a text smaller if it is wider than `room`."""
+        text.set_fontsize(text.get_fontsize() * min(1.0, room / max(self.extent(text)[0], 1e-9)))
+
     def families(self, names: Iterable[str], top: float, right: float) -> float:
         """A legend of families in as many lines as it needs up to `right`; returns where the next line would be."""
         wanted = set(names)

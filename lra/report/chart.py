@@ -70,7 +70,7 @@ def absolute(comparison: Comparison) -> View:
     return View(
         title=f"{score_name(comparison.tasks)} against speed",
         subtitle=_conditions(comparison),
-        x_label=f"Sequences per second {_mode(comparison)} (the further right, the faster)",
+        x_label=f"Sequences per second {_mode(comparison)}",
         y_label="Accuracy, %" if len(comparison.tasks) == 1 else "Mean accuracy, %",
         bubbles=bubbles,
         reference=None if reference is None else (reference.speed, 100 * reference.accuracy),
@@ -118,7 +118,7 @@ def draw(view: View, notes: Sequence[str] = (), absent: Sequence[tuple[str, str]
     page.title(view.title, view.subtitle)
     frame = np.array([LEFT, bottom, WIDTH - RIGHT, bottom + PLOT])
     axes = page.axes(LEFT, bottom, WIDTH - LEFT - RIGHT, PLOT)
-    axes.set_xlabel(view.x_label, size=8)
+    axes.set_xlabel(f"{view.x_label} ({'logarithmic; ' if log else ''}the further right, the faster)", size=8)
     axes.set_ylabel(view.y_label, size=8)
     radii = _radii([bubble.size for bubble in view.bubbles])
     centres, bars = _bubbles(axes, view, radii, frame, log=log)
@@ -251,11 +251,10 @@ def _labels(
             crosses = [(frame[0], y, frame[2], y), (x, frame[1], x, frame[3])]
     lines = np.concatenate([np.array(crosses).reshape(-1, 4), bars])
     corners = labels.place(centres, radii, sizes, frame + np.array([2, 2, -2, -2]), lines)
-    for text, corner, size, centre, radius in zip(texts, corners, sizes, centres, radii, strict=True):
+    for index, (text, corner, size) in enumerate(zip(texts, corners, sizes, strict=True)):
         text.set_position((corner[0] + 1, corner[1] + 1))
-        start, end = labels.leader(centre, radius, np.concatenate([corner, corner + size]))
-        if np.linalg.norm(end - start) > 6:
-            page.line(start, end)
+        if line := labels.leader(index, centres, radii, np.concatenate([corner, corner + size])):
+            page.line(*line, color=style.INK)
 
 
 def _sizes(page: Page, view: View, radii: np.ndarray, top: float) -> float:

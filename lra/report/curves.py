@@ -16,7 +16,7 @@ from lra.report.growth import Series, crossover
 from lra.report.rows import FIVE, PATH_X, Row, Score, title
 
 TOP, PLOT = 46.0, 330.0  # heights in points: title, axes
-NAMES = 128.0  # width of the column of names beside the curves
+WIDEST = WIDTH / 3  # of a column of names; a name that needs more is made smaller
 
 # One colour and dash a task: Okabe and Ito, for colour-blind readers (https://jfly.uni-koeln.de/color/).
 TASKS: dict[str, tuple[str, str]] = {
@@ -38,7 +38,9 @@ def against_length(
     height = max(PLOT, 8.6 * len(series))
     page = Page(TOP + height + bottom)
     page.title(heading, subtitle)
-    axes = page.axes(LEFT, bottom, WIDTH - LEFT - NAMES, height)
+    words = [_named(one) for one in series]
+    left = WIDTH - min(max(map(page.width, words)) + 12, WIDEST)  # of the names
+    axes = page.axes(LEFT, bottom, left - LEFT, height)
     axes.set_xscale("log")
     axes.set_yscale("log")
     lengths = sorted({length for one in series for length in one.lengths})
@@ -52,7 +54,7 @@ def against_length(
     for one in series:
         _curve(axes, one)
     _rings(axes, series)
-    _names(page, axes, series, bottom, height)
+    _names(page, axes, series, left, bottom, height)
     page.families((one.row.family for one in series), bottom - 42, WIDTH - RIGHT)
     page.lines(bottom - 36 - 30, text)
     return page.figure
@@ -74,7 +76,11 @@ def _rings(axes: Axes, series: Sequence[Series]) -> None:
             axes.plot(*at, "o", markersize=6, markerfacecolor="none", color=style.INK, zorder=6)
 
 
-def _names(page: Page, axes: Axes, series: Sequence[Series], bottom: float, height: float) -> None:
+def _named(one: Series) -> str:
+    return one.row.label + (f"  L^{one.exponent:.2f}" if one.exponent is not None else "")
+
+
+def _names(page: Page, axes: Axes, series: Sequence[Series], left: float, bottom: float, height: float) -> None:
     """A name beside the end of each curve, moved apart where curves end close to each other."""
     axes.autoscale_view()  # else the limits are only known when the figure is drawn
     ends = np.array([axes.transData.transform((one.lengths[-1], one.values[-1])) for one in series])
@@ -82,9 +88,8 @@ def _names(page: Page, axes: Axes, series: Sequence[Series], bottom: float, heig
     heights = spread(ends[order, 1], 8.4, bottom + 4, bottom + height - 4)
     for index, y in zip(order, heights, strict=True):
         one = series[index]
-        exponent = f"  L^{one.exponent:.2f}" if one.exponent is not None else ""
-        page.line(ends[index] + [3, 0], (WIDTH - NAMES + 10, y), color=style.family(one.row.family)[0])
-        page.text(WIDTH - NAMES + 12, y - 2.5, f"{one.row.label}{exponent}")
+        page.line(ends[index] + [3, 0], (left + 6, y), color=style.family(one.row.family)[0])
+        page.fit(page.text(left + 8, y - 2.5, _named(one)), WIDTH - 4 - left - 8)
 
 
 def spread(wanted: np.ndarray, gap: float, low: float, high: float) -> np.ndarray:
@@ -115,12 +120,15 @@ def heat_map(
     below = np.array([[by_task.get(task, np.nan) for task in tasks] for by_task in baselines.values()])
     values = np.concatenate([scores, below.reshape(-1, len(tasks))]) * 100
     text = wrap(" ".join(notes))
-    cell, left = 15.0, 130.0
+    cell = 15.0
     bottom = LINE * len(text) + 12
     height = cell * len(values)
     page = Page(TOP + 18 + height + bottom)
     page.title("Accuracy by task, %", subtitle)
-    axes = page.axes(left, bottom, min(78.0 * len(tasks), WIDTH - left - RIGHT), height)
+    names = [row.label for row in rows] + [f"({name.replace('_', ' ')})" for name in baselines]
+    left = min(max(LEFT, *(page.width(name) + 8 for name in names)), WIDEST)
+    wide = min(78.0, (WIDTH - left - RIGHT) / len(tasks))
+    axes = page.axes(left, bottom, wide * len(tasks), height)
     axes.grid(visible=False)
     floor = [100 * baselines.get("majority", {}).get(task, 0.0) for task in tasks]
     with np.errstate(all="ignore"):
@@ -128,8 +136,9 @@ def heat_map(
         shades = (values - floor) / np.maximum(best - floor, 1e-9)
     colours = matplotlib.colormaps["cividis"].with_extremes(bad="white")
     axes.imshow(np.ma.masked_invalid(np.clip(shades, 0, 1)), cmap=colours, vmin=0, vmax=1, aspect="auto")
-    names = [row.label for row in rows] + [f"({name.replace('_', ' ')})" for name in baselines]
     axes.set_yticks(range(len(names)), names, size=SMALL, parse_math=False)
+    for label in axes.get_yticklabels():
+        page.fit(label, left - 8)
     axes.set_xticks(range(len(tasks)), [title(task) for task in tasks], size=SMALL + 1)
     axes.tick_params(length=0, top=False, labeltop=True, bottom=False, labelbottom=False)
     for spine in axes.spines.values():
@@ -141,7 +150,7 @@ def heat_map(
             words = _why(rows[i], tasks[j])
         elif i < len(rows):
             words += rows[i].tasks[tasks[j]].mark
-        axes.text(j, i, words, size=SMALL, ha="center", va="center_baseline", color=ink)
+        page.fit(axes.text(j, i, words, size=SMALL, ha="center", va="center_baseline", color=ink), wide - 8)
     axes.axhline(len(rows) - 0.5, color="white", linewidth=3)
     page.lines(bottom - 4, text)
     return page.figure
@@ -234,7 +243,7 @@ def _frames(page: Page, panels: Sequence[Panel], rows: Sequence[Row], columns: i
         spines.append(np.array([(panel.left, top), (panel.left, panel.bottom), (right, panel.bottom)]))
         grid += [np.array([(panel.left, panel.y(tick)), (right, panel.y(tick))]) for tick in ticks]
         grid += [np.array([(panel.x(share), panel.bottom), (panel.x(share), top)]) for share in (0.5, 1)]
-        page.text(panel.left + 2, top + 2, row.label, size=SMALL + 0.5)
+        page.fit(page.text(panel.left + 2, top + 2, row.label, size=SMALL + 0.5), panel.width - 8)
         if index % columns == 0:
             for tick in ticks:
                 page.text(panel.left - 4, panel.y(tick), f"{tick:g}", ha="right", va="center")

@@ -13,6 +13,7 @@ ANGLES = np.linspace(0, 2 * np.pi, 24, endpoint=False)
 GAPS = np.array([1.5, 4, 8, 13, 19, 27, 38, 52, 70, 95, 130, 180, 250])
 FORBIDDEN = 1e6  # off the axes, or on another label
 MARGIN = 1.0  # points between two labels
+SIGN, NEAR = 3.5, 6.0  # points: half a sign in the middle of a circle; a label this near belongs to its circle
 
 
 def place(centres: Array, radii: Array, sizes: Array, bounds: Array, lines: Array | None = None) -> Array:
@@ -38,11 +39,21 @@ def place(centres: Array, radii: Array, sizes: Array, bounds: Array, lines: Arra
     return boxes[:, :2]
 
 
-def leader(centre: Array, radius: float, box: Array) -> tuple[Array, Array]:
-    """The line from a circle's edge to the nearest point of its label's box [x0, y0, x1, y1]."""
-    end = np.clip(centre, box[:2], box[2:])
-    distance = max(float(np.linalg.norm(end - centre)), 1e-9)
-    return centre + (end - centre) * min(1.0, radius / distance), end
+def leader(index: int, centres: Array, radii: Array, box: Array) -> tuple[Array, Array] | None:
+    """The line from a circle's sign to its label's box [x0, y0, x1, y1]; None where nobody needs it.
+
+    It is needed where the label is far from its circle, or about as near to another one. It starts at the sign and not
+    at the edge, which in a heap lies on other circles.
+    """
+    gaps = (_distance(box[None], centres) - radii)[0]
+    others = np.delete(gaps, index)
+    if gaps[index] <= NEAR and not (others < max(gaps[index], 0) + 1).any():
+        return None
+    end = np.clip(centres[index], box[:2], box[2:])
+    distance = float(np.linalg.norm(end - centres[index]))
+    if distance <= SIGN:
+        return None
+    return centres[index] + (end - centres[index]) * SIGN / distance, end
 
 
 def _best(index: int, centres: Array, radii: Array, size: Array, bounds: Array, taken: Array, lines: Array) -> Array:

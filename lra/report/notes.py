@@ -51,9 +51,11 @@ def about_chart(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
         notes.append("Yellow line: the Pareto front; no variant is both faster and better than one on it.")
     counts = {len(point.row.tasks[task].complete) for point in comparison.points for task in comparison.tasks}
     if counts:
-        words = " or ".join(str(count) for count in sorted(counts))
-        bars = f"Bars: a standard deviation each way, over {words} seeds."
-        notes.append(bars if max(counts) > 1 else "One seed: no error bars.")
+        several = sorted(counts - {0, 1})
+        words = f"{several[0]}" + (f" to {several[-1]}" if len(several) > 1 else "") if several else ""
+        bars = f"Bars: a standard deviation each way, over {words} seeds"
+        alone = "" if min(counts) > 1 else "; no bar: one seed"
+        notes.append(f"{bars}{alone}." if several else "One seed: no error bars.")
     if comparison.condition:
         machines = {machine for row in rows for machine in row.cells} - {comparison.condition.hardware}
         if machines:

@@ -19,7 +19,7 @@ HELP = {
     "length": "sequence length of the speed axis; default: the longest measured by all",
     "hardware": "a folder of speed/; default: the one most variants were measured on",
     "paper": "true: the LRA paper's circles beside yours, everything as a multiple of the Transformer's",
-    "log": "true: speed on a logarithmic axis",
+    "log": "true or false: speed on a logarithmic axis; default: true where one is over ten times as fast as another",
 }
 
 
@@ -36,7 +36,7 @@ class Options:
     mode: str = "train"
     length: int | None = None
     hardware: str | None = None
-    log: bool = False
+    log: bool | None = None
 
 
 def usage() -> str:
@@ -56,7 +56,7 @@ def parse(arguments: Sequence[str]) -> Options:
 
 def _value(key: str, text: str) -> Any:
     kind = {field.name: field.type for field in fields(Options)}[key]
-    if kind is bool:
+    if kind in (bool, bool | None):
         if text.lower() not in ("true", "false"):
             raise BadInput(f"{key}={text}: expected true or false")
         return text.lower() == "true"

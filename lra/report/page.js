@@ -194,6 +194,7 @@ function chart(v) {
     draw("line", { x1: FRAME.left, x2: FRAME.right, y1: middleY, y2: middleY, ...dashes }, svg);
   }
   lines.push(...front(svg, shown, toX, toY));
+  for (const e of shown) if (e.deviation) lines.push([toX(e.speed) - 3, toY(e.score + e.deviation), toX(e.speed) + 3, toY(e.score - e.deviation)]);
   const places = shown.map((e, i) => ({ e, x: toX(e.speed), y: toY(e.score), r: radii[i] }));
   for (const place of [...places].sort((a, b) => b.r - a.r)) bubble(svg, place, v);
   for (const place of places) middle(svg, place, toY);
@@ -212,7 +213,7 @@ function axes(svg, x, y, toX, toY, v) {
     draw("text", { x: FRAME.left - 7, y: toY(tick / 100) + 4, "text-anchor": "end", class: "tick" }, svg, String(tick));
   }
   draw("path", { d: `M${FRAME.left} ${FRAME.top}V${FRAME.bottom}H${FRAME.right}`, stroke: "#8a8a8a", fill: "none" }, svg);
-  const mode = `Sequences per second in ${data.modes[state.mode]} (the further right, the faster)`;
+  const mode = `Sequences per second in ${data.modes[state.mode]} (${state.log ? "logarithmic; " : ""}the further right, the faster)`;
   draw("text", { x: (FRAME.left + FRAME.right) / 2, y: FRAME.bottom + 38, "text-anchor": "middle", class: "axis" }, svg, mode);
   const words = v.tasks.length > 1 ? "Mean accuracy, %" : "Accuracy, %";
   draw("text", { transform: `translate(18 ${(FRAME.top + FRAME.bottom) / 2}) rotate(-90)`, "text-anchor": "middle", class: "axis" }, svg, words);
@@ -276,17 +277,29 @@ function names(svg, places, lines, v) {
   }
   const turns = [...places].sort((a, b) => b.crowd - a.crowd);
   for (let round = 0; round < 3; round++) for (const place of turns) place.box = bestBox(place, places, lines);
-  for (const { text, box, x, y, r } of places) {
-    text.setAttribute("x", box[0] + 2);
-    text.setAttribute("y", box[3] - 4);
-    const [ex, ey] = nearest(box, x, y), distance = Math.hypot(ex - x, ey - y), start = Math.min(1, Math.max(r, 6) / (distance || 1));
-    if (distance > Math.max(r, 6) + 10)
-      draw("line", { x1: x + (ex - x) * start, y1: y + (ey - y) * start, x2: ex, y2: ey, stroke: "#8a8a8a", "stroke-width": 0.8 }, svg);
+  for (const place of places) {
+    place.text.setAttribute("x", place.box[0] + 2);
+    place.text.setAttribute("y", place.box[3] - 4);
+    leader(svg, place, places);
   }
+}
+
+// A line from the sign to the name where the name is far from its circle, or about as near to another one.
+function leader(svg, place, places) {
+  const { x, y, box } = place, gap = (other) => distanceTo(box, other) - Math.max(other.r, 6), own = gap(place);
+  const sign = 6, [ex, ey] = nearest(box, x, y), distance = distanceTo(box, place);
+  if (distance <= sign || (own <= 10 && places.every((other) => other === place || gap(other) >= Math.max(own, 0) + 2))) return;
+  const start = sign / distance;
+  draw("line", { x1: x + (ex - x) * start, y1: y + (ey - y) * start, x2: ex, y2: ey, stroke: "#222", "stroke-width": 0.8 }, svg);
 }
 
 const overlap = (a, b) => a[0] < b[2] + 1 && b[0] < a[2] + 1 && a[1] < b[3] && b[1] < a[3];
 const nearest = (box, x, y) => [Math.min(Math.max(x, box[0]), box[2]), Math.min(Math.max(y, box[1]), box[3])];
+
+function distanceTo(box, { x, y }) {
+  const [ex, ey] = nearest(box, x, y);
+  return Math.hypot(ex - x, ey - y);
+}
 
 function bestBox(place, places, lines) {
   let best = null, lowest = Infinity;
@@ -302,7 +315,7 @@ function bestBox(place, places, lines) {
       for (const other of places) {
         if (cost > lowest) break;
         if (other !== place && other.box && overlap(box, other.box)) cost += 1e6;
-        const depth = Math.max(other.r, 6) - Math.hypot(nearest(box, other.x, other.y)[0] - other.x, nearest(box, other.x, other.y)[1] - other.y);
+        const depth = Math.max(other.r, 6) - distanceTo(box, other);
         cost += 3 * Math.max(0, depth) + (other === place ? 0 : 1.5 * Math.max(0, depth + 8)) + (depth > Math.max(other.r, 6) - 6 ? 200 : 0);
       }
       if (cost < lowest) [lowest, best] = [cost, box];
@@ -343,8 +356,8 @@ function columns(v) {
     ["family", "Family", (e) => data.families[e.row.family].words, (e) => data.families[e.row.family].words],
     ["score", v.tasks.length > 1 ? "Mean" : "Score", (e) => e.score, (e) => percent(e.score) + (e.score === null ? "" : spread(e.deviation) + marks(e.row, v.tasks))],
     ...data.tasks.map((task) => [task, title(task), (e) => taskMean(e.row, task), (e) => taskWords(e.row, task)]),
-    ["five", "Mean of 5", (e) => score(e.row, data.choices.five), (e) => percent(score(e.row, data.choices.five))],
-    ["six", "Mean of 6", (e) => score(e.row, data.choices.six), (e) => percent(score(e.row, data.choices.six))],
+    ["five", "Mean of 5", (e) => score(e.row, data.choices.five), (e) => meanWords(e.row, data.choices.five)],
+    ["six", "Mean of 6", (e) => score(e.row, data.choices.six), (e) => meanWords(e.row, data.choices.six)],
     ["parameters", "Parameters", (e) => e.row.parameters[1], (e) => (e.row.parameters[1] ? e.row.parameters[1].toLocaleString("en") + (e.row.within_lra_rule === false ? " !" : "") : "–")],
     ["speed", "Seq/s", (e) => e.speed || null, (e) => number(e.speed || null)],
     ["speedup", "Ratio", (e) => (e.speed && base?.speed ? e.speed / base.speed : null), (e) => times(e.speed, base?.speed)],
@@ -353,6 +366,11 @@ function columns(v) {
   ].map(([id, name, value, words]) => ({ id, name, value, words }))
     .filter((column) => column.id !== "five" || state.task !== "five")
     .filter((column) => v.entries.some((e) => column.words(e) !== "–"));
+}
+
+function meanWords(row, tasks) {
+  const value = score(row, tasks);
+  return percent(value) + (value === null ? "" : marks(row, tasks));
 }
 
 function taskWords(row, task) {
@@ -396,12 +414,17 @@ function table(v) {
     line.dataset.variant = e.row.key;
     for (const column of all) {
       const cell = document.createElement("td");
-      cell.textContent = column.words(e);
+      cell.append(...lines(column.words(e)));
       if (column.id === "variant") cell.title = e.row.key;
       line.append(cell);
     }
     return line;
   }));
+}
+
+// Brackets, ends of ranges and further reasons get lines of their own, else the last columns are far to the right.
+function lines(words) {
+  return words.split(/ (?=\(|to )|(?<=[a-z],) /).flatMap((part, i) => (i ? [document.createElement("br"), part] : [part]));
 }
 
 // ---- switches

@@ -9,6 +9,7 @@ from lra.report.rows import FIVE, PATH_X
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference"
 PAPER, REFERENCE_MODEL = "LRA paper", "Transformer"
+LENGTHS = (1024, 2048, 3072, 4096)  # of the speeds, printed as 1K to 4K
 
 # The models of the papers that are variants here, and their family.
 VARIANTS = {
@@ -91,6 +92,26 @@ def scores() -> list[Published]:
         )
         for line in _read("lra_scores.csv")
     ]
+
+
+def costs() -> dict[str, tuple[dict[int, tuple[float | None, float | None]], str]]:
+    """By model: speed and memory over the Transformer's at each of `LENGTHS`, None where not printed; and a note."""
+    lines = {line["model"]: line for line in _read("lra_speed_memory.csv")}
+
+    def ratio(model: str, key: str) -> float | None:
+        printed, base = lines[model][key], lines[REFERENCE_MODEL][key]
+        return float(printed) / float(base) if printed else None
+
+    return {
+        model: (
+            {
+                1024 * k: (ratio(model, f"steps_per_second_{k}k"), ratio(model, f"peak_gb_{k}k"))
+                for k in range(1, 1 + len(LENGTHS))
+            },
+            line["note"] or "",
+        )
+        for model, line in lines.items()
+    }
 
 
 def bubbles(tasks: Sequence[str], length: int) -> Bubbles:

@@ -24,6 +24,7 @@ TITLES = {
 MARKS = {"packaged": "*", "surrogate": "\N{DAGGER}"}
 FAILED_PATH_X = 0.5  # what papers count a failed Path-X as in the mean of six
 REFERENCE = "transformer"
+WIDE = 10.0  # times as fast as another, from which on speeds are drawn on a logarithmic axis
 
 
 def title(task: str) -> str:
@@ -308,6 +309,12 @@ class Comparison:
     def reference(self) -> Point | None:
         """The Transformer's point."""
         return next((point for point in self.points if point.row.is_reference), None)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the speeds are so far apart that the slow ones would lie on one heap of a linear axis."""
+        speeds = [point.speed for point in self.points]
+        return bool(speeds) and max(speeds) > WIDE * min(speeds)
 
 
 def compare_rows(

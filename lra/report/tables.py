@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -41,8 +41,8 @@ def scores(rows: Sequence[Row], comparison: Comparison, notes: Sequence[str] = (
             [
                 row.label,
                 *(_accuracy(row.tasks.get(task)) for task in SIX),
-                _average(row, FIVE),
-                _average(row, SIX),
+                average(row, FIVE),
+                average(row, SIX),
                 _parameters(row),
                 style.number(point.speed if point else None),
                 style.memory(point.memory if point else None),
@@ -108,24 +108,6 @@ def costs(rows: Sequence[Row], condition: Condition) -> Table | None:
     return Table(f"Speed and memory in {style.mode(condition.mode)}, times the Transformer's", columns, body, notes)
 
 
-def papers(rows: Sequence[Row], comparison: Comparison) -> Table:
-    """Published accuracy beside ours, with the confidence of each figure."""
-    ours = {row.key: row for row in rows}
-    columns = ["Model", "Setting", *map(title, SIX), "Mean", "of", "Ours, mean of 5", "Confidence", "Source"]
-    body = []
-    for line in published.scores():
-        own = ours.get(line.variant or "")
-        cells = [line.scores.get(task, DASH) for task in SIX]
-        mean = _average(own, FIVE) if own else DASH
-        tail = [line.average, line.average_tasks, mean, line.confidence, line.source]
-        body.append([line.model, line.setting, *cells, *tail])
-    notes = [
-        "Printed by others, not measured here; see results/reference/README.md for the cautions that go with them.",
-        f"Ours: preset {comparison.preset}.",
-    ]
-    return Table("Published figures, percent", columns, body, notes)
-
-
 def _accuracy(score: TaskScore | None) -> str:
     if score is None:
         return DASH
@@ -137,7 +119,8 @@ def _accuracy(score: TaskScore | None) -> str:
     return text + score.mark + (f" ({score.trouble})" if score.trouble else "")
 
 
-def _average(row: Row, tasks: Sequence[str]) -> str:
+def average(row: Row, tasks: Sequence[str]) -> str:
+    """Mean over `tasks` in percent, with its deviation and marks."""
     mean, deviation = row.mean(tasks), row.deviation(tasks)
     if mean is None:
         return DASH
@@ -190,6 +173,7 @@ def _record(row: Row, comparison: Comparison) -> dict[str, Any]:
         "mean_of_5": _percent(row.mean(FIVE)),
         "mean_of_5_deviation": _percent(row.deviation(FIVE)),
         "mean_of_6": _percent(row.mean(SIX)),
+        "mean_of_6_deviation": _percent(row.deviation(SIX)),
         "parameters_low": low,
         "parameters_high": high,
         "within_lra_rule": row.within_lra_rule,
@@ -255,9 +239,32 @@ def as_json(rows: Sequence[Row], comparison: Comparison) -> str:
             for name, by_task in baselines(rows).items()
         },
         "speed": speed_records(rows),
+        "growth": _growth(rows, comparison.condition) if comparison.condition else [],
+        "published": [asdict(line) for line in published.scores()],
         "not_in_the_chart": {row.key: reason for row, reason in comparison.absent},
     }
     return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+
+def _growth(rows: Sequence[Row], condition: Condition) -> list[dict[str, Any]]:
+    """Exponents and crossovers of the rows that were measured like `condition`, at any length."""
+    times = {one.row.key: one for one in growth.step_time(rows, condition)}
+    memories = {one.row.key: one for one in growth.peak_memory(rows, condition)[0]}
+    base = next((one for one in times.values() if one.row.is_reference), None)
+    found = []
+    for key, one in times.items():
+        crossing = growth.crossover(one, base) if base and one is not base else None
+        record = {"variant": key, "hardware": condition.hardware, "mode": condition.mode}
+        found.append(
+            record
+            | {
+                "time_exponent": one.exponent,
+                "memory_exponent": memories[key].exponent if key in memories else None,
+                "faster_from": crossing.length if crossing else None,
+                "faster_from_is": crossing.kind if crossing else None,
+            }
+        )
+    return found
 
 
 def comma_separated(records: Sequence[dict[str, Any]]) -> str:

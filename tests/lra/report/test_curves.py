@@ -52,7 +52,9 @@ def test_spread_keeps_the_gap_and_moves_no_further_than_it_must():
 def test_names_beside_the_curves_do_not_collide(make, monkeypatch, count):
     rng = np.random.default_rng(0)
     for index in range(count):
-        name = "transformer" if index == 0 else f"package.Variant{index}"
+        name = (
+            "transformer" if index == 0 else f"package.Variant{index}" + "WithANameTooLong" * (3 if index == 2 else 0)
+        )
         make.score(name, accuracy=0.4)
         make.speed(name, [make.cell(rng.uniform(1, 1.1) * length / 1e4, length) for length in (256, 512, 1024)])
     figures = drawn(monkeypatch, make)

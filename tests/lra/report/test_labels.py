@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lra.report import labels
 from lra.report.labels import leader, place
 
 BOUNDS = np.array([0.0, 0.0, 480.0, 330.0])
@@ -59,7 +60,14 @@ def test_a_label_keeps_off_lines():
     assert x > 200
 
 
-def test_a_leader_runs_from_the_edge_to_the_label():
-    start, end = leader(np.array([0.0, 0.0]), 5.0, np.array([20.0, -4.0, 60.0, 4.0]))
-    assert start == pytest.approx([5, 0])
-    assert end == pytest.approx([20, 0])
+def test_a_leader_runs_from_the_sign_to_a_label_that_is_far_or_near_another_circle():
+    label = np.array([20.0, -4.0, 60.0, 4.0])
+    alone = np.array([[0.0, 0.0]])
+    line = leader(0, alone, np.array([5.0]), label)
+    assert line is not None
+    assert np.concatenate(line) == pytest.approx([labels.SIGN, 0, 20, 0])
+    assert leader(0, alone, np.array([16.0]), label) is None  # right beside it
+    two = np.array([[0.0, 0.0], [40.0, 12.0]])
+    assert leader(0, two, np.array([16.0, 5.0]), label) is not None  # and as near to the other
+    assert leader(0, two, np.array([16.0, 2.0]), label) is None
+    assert leader(0, alone, np.array([30.0]), label - [20, 0, 20, 0]) is None  # on the sign

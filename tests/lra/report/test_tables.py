@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lra.report import published, tables
+from lra.report import papers, published, tables
 from lra.report.load import load
 from lra.report.rows import FIVE, PATH_X, compare_rows, join
 
@@ -78,12 +78,36 @@ def test_costs_need_the_transformer(make):
 def test_published_figures_stand_beside_ours_with_their_confidence(make):
     for task in FIVE:
         make.score("bigbird", task, accuracy=0.5)
-    table = tables.papers(*read(make))
+    table = papers.accuracy(*read(make))
     paper = cells(table, "BigBird")
     assert (paper["ListOps"], paper["Path-X"], paper["Mean"]) == ("36.05", "FAIL", "55.01")
     assert (paper["Ours, mean of 5"], paper["Confidence"]) == ("50.0", "read in two places")
     assert cells(table, "Local Attention")["Ours, mean of 5"] == DASH
     assert len(table.rows) == len(published.scores()) == 24
+
+
+def test_published_speeds_stand_beside_ours_at_the_lengths_that_both_have(make):
+    for variant, faster in (("transformer", 1), ("bigbird", 4)):
+        make.score(variant)
+        lengths = (256, 1024, 4096)
+        cells = [make.cell(n / 1e3 / faster, n, peak_bytes__compiled=8e8 / faster) for n in lengths]
+        make.speed(variant, cells)
+    rows, comparison = read(make)
+    assert comparison.condition is not None
+    table = papers.costs(rows, comparison.condition)
+    assert table is not None
+    found = cells(table, "BigBird")
+    assert [name for name in found if "speed" in name] == [
+        "speed 1,024",
+        "speed 1,024, ours",
+        "speed 4,096",
+        "speed 4,096, ours",
+    ]
+    assert (found["speed 4,096"], found["speed 4,096, ours"]) == ("1.07x", "4x")
+    assert (found["memory 1,024"], found["memory 1,024, ours"]) == ("0.906x", "0.25x")
+    assert cells(table, "Linformer")["speed 1,024, ours"] == DASH
+    assert "misprint" in cells(table, "Linformer")["Note"]
+    assert papers.costs(rows[:1], comparison.condition) is None  # bigbird alone
 
 
 def test_every_mapped_model_is_in_the_published_files():
@@ -115,6 +139,11 @@ def test_csv_and_json_are_unrounded_and_keep_gaps(make):
     assert content["scores"][0]["sequences_per_second"] == 80
     assert content["not_in_the_chart"] == {"fnet": "no score for ListOps (1 failed)"}
     assert content["baselines"]["majority"]["listops"] == [20]
+    assert content["growth"][0] == {
+        "variant": "local", "hardware": "toy-cpu", "mode": "train", "time_exponent": None, "memory_exponent": None,
+        "faster_from": None, "faster_from_is": None,
+    }  # fmt: skip
+    assert content["published"][0]["confidence"] == "read in two places"
 
 
 def test_speed_records_compare_like_with_like(make):
