@@ -86,7 +86,8 @@ class Page:
 
     def fit(self, text: Text, room: float) -> None:
         """Makes a text smaller if it is wider than `room`."""
-        text.set_fontsize(text.get_fontsize() * min(1.0, room / max(self.extent(text)[0], 1e-9)))
+        while (width := self.extent(text)[0]) > room:  # letters are hinted, so widths are not quite proportional
+            text.set_fontsize(0.97 * float(text.get_fontsize()) * room / width)
 
     def families(self, names: Iterable[str], top: float, right: float) -> float:
         """A legend of families in as many lines as it needs up to `right`; returns where the next line would be."""

@@ -254,7 +254,7 @@ def _growth(rows: Sequence[Row], condition: Condition) -> list[dict[str, Any]]:
     found = []
     for key, one in times.items():
         crossing = growth.crossover(one, base) if base and one is not base else None
-        record = {"variant": key, "hardware": condition.hardware, "mode": condition.mode}
+        record: dict[str, Any] = {"variant": key, "hardware": condition.hardware, "mode": condition.mode}
         found.append(
             record
             | {
