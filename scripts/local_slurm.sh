@@ -4,6 +4,7 @@
 #     export SLURM_CONF=${TMPDIR:-/tmp}/lra-slurm/slurm.conf
 set -euo pipefail
 folder=${TMPDIR:-/tmp}/lra-slurm
+host=$(hostname -s)
 export SLURM_CONF=$folder/slurm.conf
 PATH=$PATH:/usr/sbin
 
@@ -13,8 +14,6 @@ die() {
 }
 
 configure() {
-    local host
-    host=$(hostname -s)
     cat >"$SLURM_CONF" <<CONF
 ClusterName=lra
 SlurmctldHost=$host(127.0.0.1)
@@ -43,9 +42,10 @@ SchedulerParameters=sched_interval=2,bf_interval=2
 ReturnToService=2
 KillWait=30
 JobRequeue=1
-NodeName=one NodeHostname=$host NodeAddr=127.0.0.1 Port=17001 CPUs=1
-NodeName=two NodeHostname=$host NodeAddr=127.0.0.1 Port=17002 CPUs=1
-PartitionName=main Nodes=one,two Default=YES MaxTime=INFINITE State=UP
+# The first is named as the host: by its name the processes of one run find each other.
+NodeName=$host NodeHostname=$host NodeAddr=127.0.0.1 Port=17001 CPUs=1
+NodeName=$host-two NodeHostname=$host NodeAddr=127.0.0.1 Port=17002 CPUs=1
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 CONF
 }
 
@@ -56,15 +56,15 @@ up() {
         command -v "$program" >/dev/null || die "$program is missing: apt-get install slurm-wlm munge"
     done
     [ ! -e "$folder/slurmctld.pid" ] || die "it is up already; scripts/local_slurm.sh down ends it"
-    mkdir -p "$folder/state" "$folder/spool.one" "$folder/spool.two"
+    mkdir -p "$folder/state" "$folder/spool.$host" "$folder/spool.$host-two"
     chmod 755 "$folder"
     (umask 077 && head -c 1024 /dev/urandom >"$folder/munge.key")
     configure
     munged --force --key-file="$folder/munge.key" --socket="$folder/munge.socket" --pid-file="$folder/munged.pid" \
         --log-file="$folder/munged.log" --seed-file="$folder/munge.seed"
     slurmctld -c
-    slurmd -N one
-    slurmd -N two
+    slurmd -N "$host"
+    slurmd -N "$host-two"
     local _
     for _ in $(seq 60); do
         if [ "$(sinfo --noheader --Node --format=%T 2>/dev/null | sort -u)" = idle ]; then
@@ -82,7 +82,7 @@ down() {
     [ -d "$folder" ] || return 0
     scancel --user="$(id -un)" 2>/dev/null || true
     local file pid _
-    for file in "$folder"/{slurmd.one,slurmd.two,slurmctld,munged}.pid; do
+    for file in "$folder"/slurmd.*.pid "$folder"/{slurmctld,munged}.pid; do
         [ -s "$file" ] || continue
         pid=$(<"$file")
         kill "$pid" 2>/dev/null || continue

@@ -1,7 +1,8 @@
-"""A sweep through a real Slurm that is disturbed on the way ends as one in peace on this machine: `make test-slurm`."""
+"""What goes through a real Slurm, disturbed on the way or over two nodes, ends as here in peace: `make test-slurm`."""
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lra import record
@@ -30,6 +32,7 @@ SMALL = [
     *("train.steps=40", "train.batch_size=2", "train.evaluate_every=20", "train.warmup_steps=2"),
     *("speed.lengths=[16]", "speed.modes=[train]", "speed.batch_size=2", "speed.seconds=0.01"),
     *("speed.encoder.dim=16", "speed.encoder.qkv_dim=16", "speed.encoder.heads=2", "speed.encoder.layers=1"),
+    "limits.cell_minutes=60",  # the nodes may share a slow core
 ]
 SLURM = ["launcher=slurm", "launcher.timeout_min=10", "launcher.signal_delay_s=30", "launcher.cpus_per_task=1"]
 
@@ -65,6 +68,10 @@ class Launcher:
 def queue():
     """State of each of our jobs by its id."""
     return dict(line.split() for line in command("squeue", "-h", "-r", "-o", "%i %T").splitlines())
+
+
+def second_node():
+    return command("sinfo", "-h", "-N", "-o", "%N").split()[1]
 
 
 def first_running(runs, but=()):
@@ -104,8 +111,8 @@ def test_a_disturbed_sweep_ends_as_one_in_peace(tmp_path):
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
     first.until(f"{killed.title}: job {id} was killed")
-    say("drain node two")
-    command("scontrol", "update", "nodename=two", "state=drain", "reason=test")
+    say("drain the second node")
+    command("scontrol", "update", f"nodename={second_node()}", "state=drain", "reason=test")
     say("Ctrl-C to the launcher")
     first.process.send_signal(signal.SIGINT)
     assert first.end() == 75
@@ -116,8 +123,8 @@ def test_a_disturbed_sweep_ends_as_one_in_peace(tmp_path):
     second.until("jobs already")
     while "Restarts=1" not in command("scontrol", "show", "job", late_id):
         time.sleep(0.2)
-    say(f"the time of job {late_id} was out and it has queued up again; node two comes back")
-    command("scontrol", "update", "nodename=two", "state=resume")
+    say(f"the time of job {late_id} was out and it has queued up again; the second node comes back")
+    command("scontrol", "update", f"nodename={second_node()}", "state=resume")
     assert second.end() == 0
     assert queue() == {}
 
@@ -134,3 +141,31 @@ def test_a_disturbed_sweep_ends_as_one_in_peace(tmp_path):
     assert third.end() == 0
     sent = re.findall(r"sent (\d+) jobs", third.log.read_text())
     assert sent == ["2"]  # they look whether speed is measured, and end
+
+
+def test_a_run_over_two_nodes_is_that_of_one_process(tmp_path):
+    def arguments(name):
+        one = ["model=transformer", "task=listops", *SMALL[2:]]
+        return [*one, f"results={tmp_path / name / 'results'}", f"work_dir={tmp_path / name / 'work'}"]
+
+    (here,), (there,) = (plan_runs(parse(arguments(name))) for name in ("one", "two"))
+    words = shlex.join([sys.executable, "-m", "lra.bench"])
+    say("one process on this machine")
+    command(*shlex.split(words), *arguments("one"))
+    batch, log = tmp_path / "batch.sh", tmp_path / "batch.log"
+    batch.write_text(f"#!/bin/bash\nsrun --label {words} {shlex.join(arguments('two'))}\n")
+    say("one task of Slurm on each node")
+    sent = ["sbatch", "--wait", "--nodes=2", "--ntasks-per-node=1", f"--chdir={ROOT}", f"--output={log}", str(batch)]
+    code = subprocess.run(sent).returncode
+    say(f"exit code {code}; the job said:\n{log.read_text()}")
+    assert code == 0
+    assert (there.work_folder / "process1").is_dir()
+    found, right = (record.read_json(run.score_file) for run in (there, here))
+    assert found["status"] == right["status"] == "complete"
+    assert found["metrics"]["test_accuracy"] == right["metrics"]["test_accuracy"]
+    for key in ("train_loss", "validation_loss"):
+        losses = [[row[key] for row in score["history"]] for score in (found, right)]
+        np.testing.assert_allclose(*losses, atol=1e-5, rtol=0)
+    predictions = [np.load(run.score_file.with_suffix(".predictions.npz"))["prediction"] for run in (there, here)]
+    np.testing.assert_array_equal(*predictions)
+    say(f"equal: accuracy {found['metrics']['test_accuracy']:.4f}, training losses {losses}")
