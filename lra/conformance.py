@@ -103,7 +103,8 @@ def rule_3_nothing_to_attend_to(subject: Subject) -> str:
     """Where an example has no real token the pure function yields exactly 0, and gradients are finite everywhere."""
     length = subject.scale.jacobian[0]
     mask = real_tokens([0, 3, length], length)
-    for dtype in (jnp.float32, jnp.bfloat16, jnp.float16):
+    for name in subject.scale.dtypes:
+        dtype = jnp.dtype(name)
         graph, state = subject.graph(dtype=dtype), subject.graph_and_state[1]
         has_attend = hasattr(subject.cls, "attend")
         if has_attend:
@@ -120,7 +121,6 @@ def rule_3_nothing_to_attend_to(subject: Subject) -> str:
 
         differentiate = jax.value_and_grad(forward, argnums=(0, 1), has_aux=True, allow_int=True)
         (_, out), gradients = fast_jit(differentiate)(state, inputs, mask)
-        name = jnp.dtype(dtype).name
         if has_attend and np.asarray(out[0]).any():
             raise Violation(f"{name}: an example without a real token yields {float(abs(out[0]).max()):.1e}, not 0")
         if out.dtype != dtype:
@@ -128,13 +128,14 @@ def rule_3_nothing_to_attend_to(subject: Subject) -> str:
         for what, arrays in (("outputs", [out]), ("gradients", jax.tree.leaves(gradients))):
             if not all(np.isfinite(np.asarray(a, np.float32)).all() for a in arrays if a.dtype != jax.dtypes.float0):
                 raise Violation(f"{name}: {what} are not finite with an example of 0 and one of 3 tokens")
-    return "float32, bfloat16, float16"
+    return ", ".join(subject.scale.dtypes)
 
 
 def rule_4_examples_apart(subject: Subject) -> str:
     """One example never influences another, and evaluation is deterministic."""
     full = subject.scale.sizes.max_length
-    x, mask = subject.x(4), real_tokens([full] * 4, full)
+    count = len(subject.scale.real) + 2  # the shape that rule 2 has compiled
+    x, mask = subject.x(count), real_tokens([full] * count, full)
     first = subject.forward(x, mask)
     others = subject.forward(np.concatenate([x[:1], 100 * x[1:]]), mask)
     off = require_close(first[0], others[0], "example 0 beside others multiplied by 100", 1e-6)

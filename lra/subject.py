@@ -31,6 +31,7 @@ class Scale:
         real, padded: rule 2; the first of `real` tokens are padded to `padded` and to the full length.
         jacobian: lengths for the Jacobian of rule 6.
         growth: lengths for rule 7.
+        dtypes: rule 3.
     """
 
     sizes: Sizes
@@ -39,10 +40,12 @@ class Scale:
     padded: int
     jacobian: tuple[int, ...]
     growth: tuple[int, ...]
+    dtypes: tuple[str, ...] = ("float32", "bfloat16", "float16")
 
 
-# One token more than 64, so that no block and no factor divides the full length.
-TOY = Scale(Sizes(32, 2, 16, 32, 65), (1, 2, 63, 64, 65), (37, 5), 50, (12,), (1024, 4096))
+# One token more than 64, so that no block and no factor divides the full length; of the short types, the one whose
+# numbers end first.
+TOY = Scale(Sizes(32, 2, 16, 32, 65), (1, 64, 65), (37,), 50, (12,), (1024, 4096), ("float32", "float16"))
 FULL = Scale(
     Sizes(32, 2, 16, 32, 1024),
     (1, 2, 63, 64, 65, 777, 1000, 1024),

@@ -30,6 +30,8 @@ def pytest_configure(config: pytest.Config) -> None:
             "HTTP_PROXY": NOWHERE,
             "HTTPS_PROXY": NOWHERE,
         }
+        if config.option.markexpr == "not slow":  # `make test` compiles much and computes little
+            os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
         for name in (
             "DATA_DIR",
             "RESULTS",

@@ -19,8 +19,7 @@ from tests.lra import spread, tiny
 
 ROOT = Path(__file__).parents[2]
 QUICK = "transformer"
-OTHERS = ["routing", "performer", "sinkhorn"]  # means over the whole batch, state that is drawn, noise in training
-NAMES = [QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
+NAMES = [QUICK, "routing", "performer", "sinkhorn"]  # means over the whole batch, state that is drawn, training noise
 
 
 def start(name, root, cache, *, devices, until=spread.STEPS, more=None):
@@ -49,12 +48,18 @@ def assert_same(found, right, devices):
     np.testing.assert_array_equal(found["predictions"], right["predictions"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_eight_devices_begin_and_one_goes_on(tmp_path, encoded, alone, name):
     finish(start(name, tmp_path, encoded, devices=8, until=10))
-    begun = np.load(tmp_path / f"{name}.npz")
-    assert (begun["devices"], len(begun["losses"])) == (8, 10)
-    found = spread.train(tmp_path, encoded, spread.STEPS, name)
+    assert_goes_on_alone(name, tmp_path, encoded, alone, devices=8)
+
+
+def assert_goes_on_alone(name, root, cache, alone, devices):
+    """What `devices` of them began, this process ends on one as if it had been its run all the time."""
+    begun = np.load(root / f"{name}.npz")
+    assert (begun["devices"], len(begun["losses"])) == (devices, 10)
+    found = spread.train(root, cache, spread.STEPS, name)
     assert_same(found | {"losses": [*begun["losses"], *found["losses"]]}, alone(name), devices=1)
 
 
@@ -67,13 +72,24 @@ def two_tasks():
     return [of_all | {"JAX_PROCESS_ID": str(number)} for number in range(2)]
 
 
+def test_two_processes_of_two_devices_begin_and_one_goes_on(tmp_path, encoded, alone):
+    finish(*[start(QUICK, tmp_path, encoded, devices=2, until=10, more=task) for task in two_tasks()])
+    assert_one_wrote(tmp_path)
+    assert_goes_on_alone(QUICK, tmp_path, encoded, alone, devices=4)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_two_processes_of_two_devices_are_one_run(tmp_path, encoded, alone, name):
     finish(*[start(name, tmp_path, encoded, devices=2, more=task) for task in two_tasks()])
     assert_same(np.load(tmp_path / f"{name}.npz"), alone(name), devices=4)
-    checkpoints = list(tmp_path.glob("work/**/checkpoints/*"))
+    assert_one_wrote(tmp_path)
+
+
+def assert_one_wrote(root):
+    checkpoints = list(root.glob("work/**/checkpoints/*"))
     assert checkpoints
-    assert {path.parts[-3] for path in checkpoints} == {"0"}  # one process writes
+    assert {path.parts[-3] for path in checkpoints} == {"0"}
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ def start(arguments, environment):
     )
 
 
-def test_interrupted_and_run_again(tmp_path, encoded, compiled, environment):
+def test_interrupted_and_run_again(tmp_path, encoded, environment):
     steps = 120
     more = [f"train.steps={steps}", "train.evaluate_every=10", "speed.modes=[inference]"]
     arguments = [
@@ -75,6 +75,6 @@ def test_interrupted_and_run_again(tmp_path, encoded, compiled, environment):
     assert [(cell["mode"], cell["length"], cell["status"]) for cell in cells] == [("inference", 16, "complete")]
 
     undisturbed = tiny.run_of(*tiny.places(tmp_path / "undisturbed", encoded), *more)
-    assert attempt(undisturbed, compiled) == (0, {"status": "complete", "error": None})
+    assert attempt(undisturbed, encoded / "compiled") == (0, {"status": "complete", "error": None})
     assert differences(run, undisturbed) == []
     assert score["metrics"] == tiny.result(undisturbed.work_folder)["metrics"]

@@ -11,7 +11,7 @@ import pytest
 from lra.variants import variant_names
 
 ROOT = Path(__file__).parents[2]
-QUICK = ["bigbird"]  # draws random state; the rest with the slow tests
+QUICK = ["performer"]  # draws random state and compiles soon; the rest with the slow tests
 
 
 def answers(action, seed, root, cache, names):

@@ -16,6 +16,7 @@ from lra.soak import attempt, committed, differences, last_arrays, start_attempt
 from tests.lra import tiny
 
 SEED, KILLS, KILLS_IN_A_SAVE = 20_260_401, 20, 8
+QUICK_KILLS, QUICK_KILLS_IN_A_SAVE = 5, 3
 STEPS, EVERY = 90, 2
 EVENTS = 24  # operations on the files of one save, its commit included
 LONG = [f"train.steps={STEPS}", f"train.evaluate_every={EVERY}"]
@@ -76,13 +77,20 @@ def kill_in_save(number, event):
     sys.addaudithook(count)
 
 
-def test_killed_at_twenty_seeded_points(tmp_path, encoded, compiled, undisturbed):
+@pytest.mark.parametrize(
+    ("kills", "in_a_save", "unfinished"),
+    [
+        pytest.param(QUICK_KILLS, QUICK_KILLS_IN_A_SAVE, 1, id="five"),
+        pytest.param(KILLS, KILLS_IN_A_SAVE, 5, id="twenty", marks=pytest.mark.slow),
+    ],
+)
+def test_killed_at_seeded_points(tmp_path, encoded, compiled, undisturbed, kills, in_a_save, unfinished):
     draw = random.Random(SEED)
     hooks = [
         functools.partial(kill_in_save, 2, draw.randint(1, EVENTS))
-        if number < KILLS_IN_A_SAVE
+        if number < in_a_save
         else functools.partial(kill_at_step, draw.randint(EVERY + 1, 2 * EVERY))
-        for number in range(KILLS)
+        for number in range(kills)
     ]
     draw.shuffle(hooks)
     run = tiny.run_of(*LONG, *tiny.places(tmp_path, encoded))
@@ -94,9 +102,9 @@ def test_killed_at_twenty_seeded_points(tmp_path, encoded, compiled, undisturbed
     assert attempt(run, compiled) == (0, {"status": "complete", "error": None})
     assert_same(run, undisturbed)
     log = (run.work_folder / "attempts.log").read_text()
-    assert log.count("goes on after step") == KILLS
+    assert log.count("goes on after step") == kills
     assert "can't be used" not in log  # a kill never leaves a damaged checkpoint under its final name
-    assert log.count("was never finished") >= 5  # the kills inside a save did hit one
+    assert log.count("was never finished") >= unfinished  # the kills inside a save did hit one
 
 
 def test_killed_by_the_clock(tmp_path, encoded, compiled, undisturbed):

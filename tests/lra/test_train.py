@@ -92,7 +92,7 @@ def test_many_steps_are_traced_once():
 
 
 def test_noise_follows_from_the_step_and_from_nothing_else():
-    step, state, batch = program("encoder.dropout=0.5")
+    step, state, batch = program("encoder.dropout=0.1")
     losses = [float(step(state._replace(step=jnp.int32(number)), batch)[1]) for number in (0, 0, 1, 2)]
     assert losses[0] == losses[1]
     assert len(set(losses)) == 3
@@ -110,9 +110,10 @@ def test_the_step_is_one_of_gradient_descent_on_the_mean_cross_entropy():
         return predict(params, state.rest, batch)[1].mean()
 
     after, loss = step(state, batch)
-    assert float(loss) == pytest.approx(float(mean_loss(state.params)), rel=1e-5)
+    expected_loss, gradients = jax.jit(jax.value_and_grad(mean_loss))(state.params)
+    assert float(loss) == pytest.approx(float(expected_loss), rel=1e-5)
     optimiser = build_optimiser(config.train)
-    updates, _ = optimiser.update(jax.grad(mean_loss)(state.params), state.optimiser, state.params)
+    updates, _ = jax.jit(optimiser.update)(gradients, state.optimiser, state.params)
     expected = optax.apply_updates(state.params, updates)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), after.params, expected)
 
@@ -199,8 +200,8 @@ def test_a_rate_far_too_high_diverges(tmp_path):
 
 
 def test_training_ends_by_the_clock(tmp_path):
-    trained = training(tmp_path / "run", "train.minutes=0.0000001", "train.steps=1000")
-    run(trained, 1000)
+    trained = training(tmp_path / "run", "train.minutes=0.0000001")
+    run(trained)
     assert trained.step == 1
     assert [row["step"] for row in trained.history] == [1]  # evaluated and saved all the same
     assert trained.checkpoints.manager.latest_step() == 1
