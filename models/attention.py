@@ -13,6 +13,8 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
+from models.dropout import drop_entries
+
 Tree = TypeVar("Tree")
 PEAK = "peak of the logits"
 
@@ -24,8 +26,7 @@ class Drop(NamedTuple):
     key: Array
 
     def __call__(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
-        kept = jax.random.bernoulli(self.key, 1 - self.rate, weights.shape)
-        return jnp.where(kept, weights / (1 - self.rate), 0)
+        return drop_entries(weights, self.rate, self.key)
 
     def at(self, number: int | Int[Array, ""]) -> "Drop":
         """Other draws, for the block, part or head group of this number."""

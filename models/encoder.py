@@ -4,14 +4,18 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float
 
 from models.attention import require_boolean
+from models.dropout import drop_entries
 from models.mixer import Layer, Mixer, Sizes
 
 Variant = Callable[..., Mixer | Layer]  # (sizes, *, rngs) -> mixer or layer
+
+
+# Computed again for its gradient, which would otherwise keep two more arrays of the hidden width.
+gelu = jax.checkpoint(jax.nn.gelu)
 
 
 class FeedForward(nnx.Module):
@@ -24,7 +28,7 @@ class FeedForward(nnx.Module):
         self.rate = sizes.dropout
 
     def __call__(self, x: Float[Array, "B L D"], rngs: nnx.Rngs | None) -> Float[Array, "B L D"]:
-        hidden = dropout(jax.nn.gelu(self.up(x)), self.rate, rngs)
+        hidden = dropout(gelu(self.up(x)), self.rate, rngs)
         return dropout(self.down(hidden), self.rate, rngs)
 
 
@@ -95,4 +99,4 @@ def dropout(x: Float[Array, "..."], rate: float, rngs: nnx.Rngs | None) -> Float
     """Drops entries at `rate` in training (`rngs` given), nothing in evaluation."""
     if rngs is None or rate == 0:
         return x
-    return jnp.where(jax.random.bernoulli(rngs.dropout(), 1 - rate, x.shape), x / (1 - rate), 0)
+    return drop_entries(x, rate, rngs.dropout())
