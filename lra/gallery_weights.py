@@ -1,28 +1,20 @@
 """Which query-key pairs a variant computes and with what weight: its pattern, or how outputs depend on values."""
 
 import re
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from shutil import copytree, ignore_patterns
 from typing import Any
 from unittest.mock import patch
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import nnx
 from jaxtyping import Array, Float
-from omegaconf.errors import OmegaConfBaseException
 
 from lra.build import build_classifier
-from lra.child import SPECIFICATION_FILE, load_config, load_task
 from lra.config import EncoderConfig
-from lra.errors import BadInput
-from lra.record import read_json
-from lra.step import split_model
 from lra.subject import apply, fast_jit, kind
 from models.classifier import Classifier
 from models.encoder import EncoderLayer
@@ -82,44 +74,18 @@ def trained(folder: Path, length: int) -> Mixing:
 
     Raises BadInput when `folder` is not the work folder of a run that has a checkpoint. Nothing in it is changed.
     """
-    specification = read_json(folder / SPECIFICATION_FILE)
-    if specification is None or not (folder / "checkpoints").is_dir():
-        raise BadInput(
-            f"checkpoint={folder} is not the work folder of a run that has saved something: there is no "
-            f"{SPECIFICATION_FILE} with checkpoints beside it. Such folders are .work/runs/PRESET/VARIANT/TASK/seedN"
-        )
-    from lra.train import Training  # brings orbax, which nothing else here needs
+    from lra.restored import restored  # brings orbax, which nothing else here needs
 
-    try:
-        config = load_config(specification["config"])
-    except OmegaConfBaseException as error:
-        reason = str(error).splitlines()[0]
-        raise BadInput(f"checkpoint={folder}: its run was made by another version of this program ({reason})") from None
-    task = load_task(config.task)
-    said: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="lra-gallery-") as place:  # a run may still be writing there
-        copy = Path(place)
-        copytree(folder / "checkpoints", copy / "checkpoints", ignore=ignore_patterns("*tmp*", "unusable-*"))
-        belongs_to = {"run": specification["hash"], "data": task.fingerprint}
-        training = Training(config, task, copy, belongs_to, said.append)
-        step = training.resume()
-        training.checkpoints.close()
-    if not step:
-        raise BadInput(f"checkpoint={folder} has no usable checkpoint. {' '.join(said)}".strip())
-    classifier = build_classifier(config.model, config.encoder, seed=config.seed, **training.sizes)
-    graph = split_model(classifier)[0]
-    classifier = nnx.merge(graph, *jax.tree.map(jnp.asarray, (training.best.params, training.best.rest)))
+    run = restored(folder)
+    task, classifier = run.task, run.trained
     lengths = np.minimum(task.validation.lengths, min(length, task.max_length))
     example = int(lengths.argmax())  # the first that fills the picture, else the longest
     tokens = np.asarray(task.validation.sequence(example)[: lengths[example]], np.int32)
     front = " behind the class token" if classifier.class_token else ""
-    which = (
-        f"after step {training.best.step:,}, of the first {len(tokens)} tokens{front} of validation example {example}"
-    )
+    which = f"after step {run.best.step:,}, of the first {len(tokens)} tokens{front} of validation example {example}"
     weights = layer_weights(classifier, tokens)
-    title = specification["title"]
-    mixing = _mixing(title, mixer_of(classifier.encoder.layers[0]), weights, which)
-    return replace(mixing, file="trained-" + re.sub(r"[^\w@.]+", "-", title))
+    mixing = _mixing(run.title, mixer_of(classifier.encoder.layers[0]), weights, which)
+    return replace(mixing, file="trained-" + re.sub(r"[^\w@.]+", "-", run.title))
 
 
 def _mixing(name: str, mixer: Any, weights: np.ndarray, taken: str) -> Mixing:

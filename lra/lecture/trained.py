@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,12 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
 from lra import child
-from lra.build import build_classifier
 from lra.errors import BadInput
 from lra.record import read_json
-from lra.step import split_model
-from lra.train import Training
+from lra.restored import restored, specification
 from models.attention import masked_softmax
 from models.classifier import Classifier
 from models.dense.transformer import Transformer
-from tasks.errors import DataError
 from tasks.task import Task
 
 SHARE = 0.9  # of the sum, or of the sum of squares, that the counted singular values hold
@@ -49,40 +45,22 @@ class Trained:
     def of(cls, folder: Path, say: Callable[[str], None]) -> "Trained":
         """Restores a run from its work folder as training itself does; raises BadInput if that can't be."""
         key = f"checkpoint={folder}"
-        specification = read_json(folder / child.SPECIFICATION_FILE)
-        if specification is None or "title" not in specification:
-            raise BadInput(f"{key}: not the work folder of a run (there is no {child.SPECIFICATION_FILE} of training)")
+        config = specification(folder)[1]
         if (read_json(folder / child.OUTCOME_FILE) or {}).get("status") != "complete":
             raise BadInput(f"{key}: its run is not complete")
-        config = child.load_config(specification["config"])
         if config.model["_target_"] != f"{Transformer.__module__}.{Transformer.__name__}":
             raise BadInput(f"{key}: a run of {config.model['_target_']}; attention matrices are the Transformer's")
-        try:
-            task = child.load_task(config.task)
-        except DataError as error:
-            raise BadInput(f"{key}: {error}") from None
-        belongs_to = {"run": specification["hash"], "data": task.fingerprint}
-        training = Training(config, task, folder, belongs_to, say)
-        build = partial(build_classifier, config.model, config.encoder, seed=config.seed, **training.sizes)
-        graph = split_model(nnx.eval_shape(build))[0]
-        initial = training.best
-        try:
-            step = training.resume()
-        finally:
-            training.checkpoints.close()
-        if step == 0:
-            raise BadInput(f"{key}: it has no checkpoint that can be used")
-        best = training.best
+        run = restored(folder, say)
         facts = {
-            "title": specification["title"],
-            "task": task.name,
-            "source": task.source,
+            "title": run.title,
+            "task": run.task.name,
+            "source": run.task.source,
             "preset": config.preset,
             "seed": config.seed,
-            "best_step": best.step,
-            "validation_accuracy": best.accuracy,
+            "best_step": run.best.step,
+            "validation_accuracy": run.best.accuracy,
         }
-        return cls(facts, task, *(nnx.merge(graph, each.params, each.rest) for each in (best, initial)))
+        return cls(facts, run.task, run.trained, run.initial)
 
     def documents(self, sequences: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Tokens [N, L] and mask [N, L] of test documents, which are half an example where a task has pairs."""

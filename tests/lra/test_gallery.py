@@ -162,7 +162,7 @@ def test_the_command_line_wins_over_the_gallery_s_sizes():
         (["model=local", "lenght=5"], "unknown key 'lenght'"),
         (["task=listop"], "unknown task 'listop'. Did you mean listops?"),
         (["task=listops", "preset=minni"], "unknown preset 'minni'. Did you mean mini?"),
-        (["checkpoint=nowhere"], "checkpoint=nowhere is not the work folder of a run"),
+        (["checkpoint=nowhere"], "checkpoint=nowhere: not the work folder of a run"),
         (["checkpoint="], "checkpoint= names no folder"),
         (["task=text", "preset=lra", "data_dir=nowhere"], "text: no IMDb reviews (source=official)"),
     ],
@@ -176,7 +176,7 @@ def test_wrong_input_is_a_clear_message_and_exit_code_2(tmp_path, capsys, monkey
 
 def test_a_run_of_another_version_is_refused(tmp_path, capsys):
     (tmp_path / "checkpoints").mkdir()
-    (tmp_path / "specification.json").write_text('{"config": {"sede": 0}}')
+    (tmp_path / "specification.json").write_text('{"title": "x", "config": {"sede": 0}}')
     assert main([f"checkpoint={tmp_path}", f"results={tmp_path}"]) == 2
     said = capsys.readouterr().err
     assert "its run was made by another version of this program" in said
