@@ -77,7 +77,7 @@ profile: .venv .variant ## measure speed and memory of VARIANT without training 
 check: .venv .variant ## hold VARIANT to the rules that every variant keeps
 	$(python) -m lra.check $(call overrides,model=VARIANT) $(value ARGS)
 
-plan: .venv .variant ## parameters, FLOPs, compiled memory of VARIANT, without running it (ARGS=growth=true: with length)
+plan: .venv .variant ## parameters, FLOPs, compiled memory of VARIANT, without running it (ARGS=rate=46.8: hours, growth=true: with length)
 	$(python) -m lra.plan $(call overrides,model=VARIANT task=TASK preset=PRESET) $(value ARGS)
 
 gallery: .venv ## draw which query-key pairs VARIANT computes (default: all), or a contact sheet of TASK

@@ -125,9 +125,9 @@ def markdown(texts: Sequence[Sequence[str]], lengths: Sequence[int]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, rule, *body))
 
 
-def put_between_markers(text: str, content: str) -> str:
+def put_between_markers(text: str, content: str, markers: tuple[str, str] = MARKERS) -> str:
     """`text` with `content` in place of what stands between the markers; raises ValueError without them."""
-    begin, end = MARKERS
+    begin, end = markers
     pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
     if len(pattern.findall(text)) != 1:
         raise ValueError(f"the text lacks the lines {begin!r} and {end!r}")

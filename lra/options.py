@@ -31,7 +31,8 @@ def listed(text: str) -> tuple[str, ...]:
 def take(arguments: Sequence[str], kinds: Mapping[str, type]) -> tuple[dict[str, Any], list[str]]:
     """The options among `arguments`, and the other arguments; an option that is not given is False or None.
 
-    A bool is given as true or false, an int as a whole number from 1 on; raises BadInput for anything else.
+    A bool is given as true or false, an int as a whole number from 1 on, a str as any text; raises BadInput for
+    anything else.
     """
     options: dict[str, Any] = {key: False if kind is bool else None for key, kind in kinds.items()}
     others = []
@@ -41,6 +42,8 @@ def take(arguments: Sequence[str], kinds: Mapping[str, type]) -> tuple[dict[str,
             others.append(argument)
         elif kinds[key] is bool:
             options[key] = _flag(key, value)
+        elif kinds[key] is str:
+            options[key] = value
         else:
             options[key] = _count(key, value)
     return options, others

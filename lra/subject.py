@@ -97,10 +97,10 @@ class Subject:
         return lambda inputs, mask: program(state, inputs, mask)
 
 
-def fast_jit(function: Callable[..., Any]) -> Any:
+def fast_jit(function: Callable[..., Any], **keywords: Any) -> Any:
     """Like jax.jit; on the CPU it compiles sooner to slower code, because each program here runs a few times only."""
     options: Any = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
-    return jax.jit(function, compiler_options=options)
+    return jax.jit(function, compiler_options=options, **keywords)
 
 
 def normal(shape: Sequence[int], seed: int) -> np.ndarray:

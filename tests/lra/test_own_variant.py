@@ -61,7 +61,7 @@ def test_bench_profile_and_plot(own, tmp_path, encoded, monkeypatch, capsys):
     assert re.search(rf"{NAME}@\w+ +16 +[\d.]+ ", out)
     assert "sequences/s" not in err  # bench had measured it
 
-    assert report.main([f"results={tmp_path / 'results'}", "preset=mini"]) == 0
+    assert report.main([f"results={tmp_path / 'results'}", "preset=mini", "mode=inference"]) == 0
     assert "RunningMean" in (tmp_path / "results" / "plots" / "table.md").read_text()
     assert "RunningMean" in (tmp_path / "results" / "plots" / "chart.svg").read_text()
 
