@@ -43,8 +43,14 @@ class SlurmJob:
         status = self.job.work(supervisor)
         restarts = int(os.environ.get("SLURM_RESTART_COUNT", 0))
         if supervisor.signal == signal.SIGUSR2 and status == "interrupted" and restarts < self.requeues:
-            subprocess.run(["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], check=False, timeout=60)
+            subprocess.run(["scontrol", "requeue", own_id()], check=False, timeout=60)
         return status
+
+
+def own_id() -> str:
+    """The id of the job that this process belongs to; SLURM_JOB_ID of an array's last job would name them all."""
+    array = os.environ.get("SLURM_ARRAY_JOB_ID")
+    return f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}" if array else os.environ["SLURM_JOB_ID"]
 
 
 class Slurm:

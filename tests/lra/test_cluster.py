@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import signal
 import sys
 import time
 import types
@@ -16,7 +17,7 @@ from lra.cells import SpeedFile, interleaved
 from lra.cluster import Job, Refused, distribute
 from lra.config import compose_run
 from lra.errors import BadInput
-from lra.slurm import Slurm
+from lra.slurm import Slurm, SlurmJob
 from lra.status import JOB_FILE
 from tests.lra import tiny
 
@@ -233,6 +234,29 @@ def test_slurms_parameters_are_those_of_the_configuration(tmp_path, programs):
         "additional_parameters": {"requeue": True, "reservation": "lra"},
     }
     assert measuring["additional_parameters"] == {"requeue": True, "reservation": "lra", "exclusive": True}
+
+
+@pytest.mark.parametrize(
+    ("variables", "id"),
+    [
+        # the last of an array: by 7 Slurm understands all of it
+        ({"SLURM_JOB_ID": "7", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3"}, "7_3"),
+        ({"SLURM_JOB_ID": "9"}, "9"),
+    ],
+)
+def test_a_job_whose_time_is_out_queues_up_by_itself(tmp_path, programs, monkeypatch, signals_restored, variables, id):
+    programs("scontrol", f"echo $* >> {tmp_path}/asked")
+    for name in ("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_RESTART_COUNT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    def work(supervisor):
+        supervisor.signal = signal.SIGUSR2
+        return "interrupted"
+
+    assert SlurmJob(types.SimpleNamespace(work=work), requeues=1)() == "interrupted"
+    assert (tmp_path / "asked").read_text() == f"requeue {id}\n"
 
 
 @pytest.mark.parametrize(
