@@ -81,8 +81,9 @@ def interleaved(runs: Sequence[Run]) -> Iterable[Cell]:
 
 
 def reference_of(run: Run) -> Cell:
-    """The Transformer at the shortest length and first mode of the same work."""
-    overrides = [text for text in run.overrides[4:] if text.startswith(("speed.", "protocol="))]
+    """The Transformer at the shortest length and first mode of the same work, in the same place and limits."""
+    kept = ("speed.", "protocol=", "limits.", "work_dir=")
+    overrides = [text for text in run.overrides[4:] if text.startswith(kept)]
     names = ["model=transformer", *run.overrides[1:4]]
     config = compose_run([*names, *overrides])
     return Cell(Run.of([*names, *overrides], config), config.speed.modes[0].value, min(config.speed.lengths))

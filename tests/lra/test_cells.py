@@ -75,9 +75,11 @@ def test_layers_have_a_place_lengths_and_defaults_of_their_own(measure, tmp_path
     assert (encoder.dim, encoder.heads, encoder.qkv_dim) == (256, 4, 256)
 
 
-def test_the_reference_is_a_cell_of_the_same_protocol():
+def test_the_reference_is_a_cell_of_the_same_protocol_and_place(tmp_path):
     overrides = ["model=local", "task=listops", "preset=mini", "seed=0", "protocol=layer", "speed.lengths=[128,64]"]
+    overrides += [f"work_dir={tmp_path}", "limits.cell_minutes=7"]
     cell = reference_of(Run.of(overrides, compose_run(overrides)))
+    assert (cell.run.config.work_dir, cell.run.config.limits.cell_minutes) == (str(tmp_path), 7)
     assert (cell.run.variant, cell.mode, cell.length, cell.run.speed_preset) == ("transformer", "train", 64, "layer")
 
 
