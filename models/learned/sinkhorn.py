@@ -5,17 +5,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float
 
-from models.attention import (
-    Drop,
-    Sums,
-    by_blocks,
-    from_blocks,
-    joined,
-    pad_length,
-    require_boolean,
-    softmax_sums,
-    to_blocks,
-)
+from models.attention import Drop, Sums, each, joined, recomputed, require_boolean, softmax_sums, to_blocks
 from models.mixer import AttentionMixer, Growth, Sizes, merge_heads
 
 
@@ -74,30 +64,26 @@ def sinkhorn_attention(
     sinkhorn-transformer. Tay et al. 2020, https://arxiv.org/abs/2002.11296
     """
     require_boolean(mask)
-    length, missing = q.shape[1], -q.shape[1] % block_size
+    (batch, length, heads, _), count = q.shape, shares.shape[-1]
     if mask is not None:
         k, v = (jnp.where(mask[..., None, None], x, 0) for x in (k, v))
-    # Heads come first from here on, so that neither the mixtures nor the blocks have to be laid out anew.
-    queries, keys, values = (
-        pad_length(x, 0, missing).swapaxes(1, 2).reshape(x.shape[0], x.shape[2], -1, block_size, 1, x.shape[3])
-        for x in (q, k, v)
-    )
-    mixed_keys, mixed_values = (jnp.einsum("bhnm,bhmsok->bhnsok", shares.astype(x.dtype), x) for x in (keys, values))
     real = to_blocks(jnp.ones(q.shape[:2], bool) if mask is None else mask, block_size)
     mixed_real = jax.vmap(lambda one, at: one[at])(real, shares.argmax(-1)) & real.any(2)[:, None, :, None]
     allowed = jnp.concatenate([mixed_real, jnp.broadcast_to(real[:, None], mixed_real.shape)], axis=3)
     bias = jnp.where(allowed, jnp.zeros((), shares.dtype), -jnp.inf)[..., None, None, :]
 
-    def attend(i: Array) -> Sums:
-        own, key, mixed_key, value, mixed_value, own_bias = (
-            jax.lax.dynamic_index_in_dim(x, i, 2, keepdims=False)
-            for x in (queries, keys, mixed_keys, values, mixed_values, bias)
-        )
-        both = (jnp.concatenate(pair, axis=2) for pair in ((mixed_key, key), (mixed_value, value)))
-        return softmax_sums(own, *both, bias=own_bias, drop=drop and drop.at(i))
+    def attend(head: tuple[Array, ...]) -> Sums:
+        number, shares, queries, keys, values, bias = head
+        mixed_keys, mixed_values = (jnp.einsum("nm,msok->nsok", shares.astype(x.dtype), x) for x in (keys, values))
+        both = (jnp.concatenate(pair, axis=1) for pair in ((mixed_keys, keys), (mixed_values, values)))
+        return softmax_sums(queries, *both, bias=bias, drop=drop and drop.at(number))
 
-    out = joined([by_blocks(attend, shares.shape[-1])])
-    return from_blocks(out[..., 0, :].swapaxes(2, 3), length).astype(v.dtype)
+    def by_head(x: Float[Array, "B L H K"]) -> Float[Array, "_ N S 1 K"]:
+        return to_blocks(x, block_size).transpose(0, 3, 1, 2, 4).reshape(batch * heads, count, block_size, 1, -1)
+
+    shares, bias = (x.reshape(batch * heads, *x.shape[2:]) for x in (shares, bias))
+    out = joined([each(recomputed(attend), (jnp.arange(batch * heads), shares, *map(by_head, (q, k, v)), bias))])
+    return out.reshape(batch, heads, -1, out.shape[-1])[:, :, :length].swapaxes(1, 2).astype(v.dtype)
 
 
 class Sinkhorn(AttentionMixer):

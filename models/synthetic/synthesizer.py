@@ -8,17 +8,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
-from models.attention import (
-    Drop,
-    Sums,
-    block,
-    by_blocks,
-    from_blocks,
-    joined,
-    pad_length,
-    require_boolean,
-    sums_of_logits,
-)
+from models.attention import Drop, Sums, by_blocks, from_blocks, joined, require_boolean, sums_of_logits, to_blocks
 from models.mixer import AttentionMixer, Growth, Sizes, split_heads
 
 FORMS = ("random", "factorized_random", "dense", "factorized_dense", "dot")
@@ -45,12 +35,12 @@ def synthesizer_attention(
     batch, length = v.shape[:2]
     count = -(-length // block_size)
     size = -(-length // count)
-    rows = [pad_length(row[:, :length], 0, count * size - length) for row, _ in parts]
+    rows = [to_blocks(row[:, :length], size) for row, _ in parts]
     wide = jnp.promote_types(v.dtype, jnp.float32)
     bias = jnp.zeros((batch, 1, 1, 1), wide) if mask is None else jnp.where(mask, 0.0, -jnp.inf)[:, None, None]
 
     def attend(i: Int[Array, ""]) -> Sums:
-        logits = sum(part(block(row, i * size, size)) for row, (_, part) in zip(rows, parts, strict=True))
+        logits = sum(part(row[:, i]) for row, (_, part) in zip(rows, parts, strict=True))
         return sums_of_logits(logits + bias.astype(wide), v, drop and drop.at(i))
 
     sums = by_blocks(attend, count)
