@@ -2,10 +2,11 @@
 
 Every cell is measured in a child of its own. Cells of all variants take turns, length by length, so that a machine that
 slows down slows all of them; a reference cell (the Transformer at the shortest length) is measured again and again, and
-what ran while it drifted by more than 15 % is measured once more.
+what ran while it was more than 15 % away from its median is measured once more.
 """
 
 import itertools
+import statistics
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -151,48 +152,69 @@ class Session:
     supervisor: Supervisor
     lease: Lease
     files: dict[Path, SpeedFile]
-    first_seconds: float | None = None  # what the reference took at the beginning
-    last_drift: float = 0.0
+    seconds: list[float] = field(default_factory=list)  # what the reference took, each time
     referred: float = field(default=0.0)  # when the reference was last measured
 
     def measure(self, cells: Sequence[Cell]) -> list[Cell]:
-        """Measures cells in order; returns those that ran while the machine drifted."""
-        stretch: list[Cell] = []
-        drifted: list[Cell] = []
+        """Measures cells in order; returns those that ran while the machine was not as it mostly is."""
+        stretches: list[Stretch] = []
+        current: list[Cell] = []
         for cell in cells:
             if self.supervisor.interrupted:
                 return []
-            if self.first_seconds is None:
-                self.first_seconds = self._refer()
+            if not self.seconds:
+                self._refer()
             elif time.monotonic() - self.referred > REFERENCE_SECONDS:
-                drifted += self._close(stretch)
-                stretch = []
+                stretches += self._closed(current)
+                current = []
             measured = measure_cell(cell, self.supervisor, self.lease)
             if measured["status"] == "interrupted" or not self.lease.held:
                 return []
             self.files[cell.run.speed_file].add(cell, measured)
-            stretch.append(cell)
-        return drifted + (self._close(stretch) if stretch else [])
+            current.append(cell)
+        stretches += self._closed(current)
+        return [cell for stretch in stretches for cell in self._drifted(stretch)]
 
-    def _close(self, stretch: Sequence[Cell]) -> list[Cell]:
-        """Measures the reference again and notes the drift in the cells since; returns those that drifted too far."""
-        seconds, before = self._refer(), self.last_drift
-        if seconds is None or self.first_seconds is None:
+    def _closed(self, cells: list[Cell]) -> list["Stretch"]:
+        """The stretch that ends here, with the reference measured again; none if that can't be measured."""
+        before = self.seconds[-1:]
+        if not cells or not before or not self._refer():
             return []
-        self.last_drift = seconds / self.first_seconds - 1
-        drift = max(before, self.last_drift, key=abs)
-        for cell in stretch:
+        stretch = Stretch(cells, before[0], self.seconds[-1])
+        self._note(stretch)  # for whoever stops here; at the end it is known better what is normal
+        return [stretch]
+
+    def _note(self, stretch: "Stretch") -> float:
+        """Writes into the cells how far from its median the reference was, before or after them, whichever is more."""
+        normal = statistics.median(self.seconds)
+        drift = max((seconds / normal - 1 for seconds in (stretch.before, stretch.after)), key=abs)
+        for cell in stretch.cells:
             file = self.files[cell.run.speed_file]
             file.add(cell, file.cells[cell.key] | {"drift": drift})
+        return drift
+
+    def _drifted(self, stretch: "Stretch") -> list[Cell]:
+        drift = self._note(stretch)
         if abs(drift) <= DRIFT_ALLOWED:
             return []
-        say(f"the machine drifted by {100 * drift:+.0f} % while {len(stretch)} cells were measured")
-        return [cell for cell in stretch if self.files[cell.run.speed_file].has(cell)]
+        say(f"the machine drifted by {100 * drift:+.0f} % while {len(stretch.cells)} cells were measured")
+        return [cell for cell in stretch.cells if self.files[cell.run.speed_file].has(cell)]
 
-    def _refer(self) -> float | None:
+    def _refer(self) -> bool:
         measured = measure_cell(self.reference, self.supervisor, self.lease, quiet=True)
         self.referred = time.monotonic()
-        return measured["step_seconds"]["median"] if measured["status"] == "complete" else None
+        if measured["status"] == "complete":
+            self.seconds.append(measured["step_seconds"]["median"])
+        return bool(measured["status"] == "complete")
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Cells between two measurements of the reference, with what that took before and after, in seconds."""
+
+    cells: list[Cell]
+    before: float
+    after: float
 
 
 def measure_cell(cell: Cell, supervisor: Supervisor, lease: Lease, *, quiet: bool = False) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """Which cells there are, what a speed file keeps of them, and what `lra.profile` prints, with fake children."""
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
-from lra import hardware, profile, record
+from lra import cells, hardware, profile, record
 from lra.cells import SpeedFile, interleaved, reference_of
 from lra.config import compose_run, parse
 from lra.errors import BadInput
@@ -137,3 +138,26 @@ def test_a_file_of_another_version_begins_anew(tmp_path, encoded):
     assert SpeedFile(run, afresh=True).cells == {}
     record.write_json(run.speed_file, {"config_hash": "another", "cells": [cell]})
     assert SpeedFile(run).cells == {}
+
+
+@pytest.mark.parametrize(
+    ("reference", "again"),
+    [((1.0, 1.1, 0.95, 1.05), []), ((1.3, 1.0, 1.0, 1.0), [16]), ((1.0, 1.0, 1.4, 1.0), [32, 64])],
+)
+def test_cells_beside_a_reference_away_from_its_median_are_measured_again(tmp_path, monkeypatch, reference, again):
+    monkeypatch.setattr(cells, "REFERENCE_SECONDS", -1.0)  # after every cell
+    run = tiny.run_of(*tiny.places(tmp_path, tmp_path), "speed.lengths=[16,32,64]", "speed.modes=[train]")
+    took = iter(reference)
+    file = SpeedFile(run)
+
+    def measured(cell, supervisor, lease, *, quiet=False):
+        key = dict(zip(("mode", "length", "batch_size", "precision"), cell.key, strict=True))
+        return key | {"status": "complete", "step_seconds": {"median": next(took) if quiet else 9.0}}
+
+    monkeypatch.setattr(cells, "measure_cell", measured)
+    held = SimpleNamespace(held=True, interrupted=False)
+    session = cells.Session(reference_of(run), held, held, {run.speed_file: file})
+    todo = list(interleaved([run]))
+    assert [cell.length for cell in session.measure(todo)] == again
+    far = {cell["length"] for cell in file.cells.values() if abs(cell["drift"]) > cells.DRIFT_ALLOWED}
+    assert far == set(again)
