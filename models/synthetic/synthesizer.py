@@ -1,101 +1,134 @@
 """Synthesizer: an attention matrix that is a parameter, or made from each token alone, without comparing two tokens."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
-from models.attention import Drop, Sums, by_blocks, from_blocks, joined, require_boolean, sums_of_logits, to_blocks
+from models.attention import Drop, Sums, each, exponentials, joined, recomputed, require_boolean, to_blocks
 from models.mixer import AttentionMixer, Growth, Sizes, split_heads
 
 FORMS = ("random", "factorized_random", "dense", "factorized_dense", "dot")
 
-Logits = Float[Array, "#B H S L"]
-# What belongs to each query, along axis 1, and the function from a block of it to the logits of those queries.
-Part = tuple[Float[Array, "_ L ..."], Callable[[Float[Array, "_ S ..."]], Logits]]
+
+class Part(NamedTuple):
+    """One form's logits of a head of an example: `logits(rows of a block of queries, *shared)` are [S, L].
+
+    Attributes:
+        rows: what belongs to each query, [#B, H, M, ...]; the first axis is 1 where all examples have the same.
+        shared: what the queries of a head share, each [#B, H, ...].
+    """
+
+    logits: Callable[..., Float[Array, "S L"]]
+    rows: Float[Array, "#B H M *rest"]
+    shared: tuple[Float[Array, "#B H *rest"], ...] = ()
 
 
 def synthesizer_attention(
     parts: Sequence[Part],
-    v: Float[Array, "B L H K"],
+    v: Float[Array, "B L H V"],
     mask: Bool[Array, "B L"] | None = None,
     *,
     block_size: int = 128,
     drop: Drop | None = None,
-) -> Float[Array, "B L H K"]:
-    """softmax(S) V over real keys, S the sum of the logits of all parts; a block of queries after the other.
+) -> Float[Array, "B L H V"]:
+    """softmax(S) V over real keys, S the sum of the logits of all parts; head by head, block by block of queries.
 
     The paper mixes with learned weights that sum to 1; here they are 1, because each part's own scale is learned.
     Tay et al. 2020, https://arxiv.org/abs/2005.00743
     """
     require_boolean(mask)
-    batch, length = v.shape[:2]
-    count = -(-length // block_size)
-    size = -(-length // count)
-    rows = [to_blocks(row[:, :length], size) for row, _ in parts]
+    batch, length, heads, width = v.shape
+    size = min(block_size, length)
+    count = -(-length // size)
     wide = jnp.promote_types(v.dtype, jnp.float32)
-    bias = jnp.zeros((batch, 1, 1, 1), wide) if mask is None else jnp.where(mask, 0.0, -jnp.inf)[:, None, None]
+    real = jnp.ones((batch, length), bool) if mask is None else mask
+    bias = jnp.where(real, jnp.zeros((), wide), -jnp.inf)
 
-    def attend(i: Int[Array, ""]) -> Sums:
-        logits = sum(part(row[:, i]) for row, (_, part) in zip(rows, parts, strict=True))
-        return sums_of_logits(logits + bias.astype(wide), v, drop and drop.at(i))
+    values = v.transpose(2, 0, 3, 1)
+    rows = [jax.vmap(lambda one: to_blocks(one[:, :length], size), out_axes=2)(part.rows) for part in parts]
+    shared = [tuple(jnp.swapaxes(x, 0, 1) for x in part.shared) for part in parts]
 
-    sums = by_blocks(attend, count)
-    return joined([Sums(*(from_blocks(x, length) for x in sums))]).astype(v.dtype)
+    def attend_block(number: Int[Array, ""]) -> Sums:
+        head, i = jnp.divmod(number, count)
+
+        def attend(example: tuple[Array, Array, Array, list[Array], list[tuple[Array, ...]]]) -> Sums:
+            which, bias, values, rows, shared = example
+            logits = sum(part.logits(row, *more) for part, row, more in zip(parts, rows, shared, strict=True))
+            own = drop and drop.at(number * batch + which)
+            peak, total, weights = exponentials(logits + bias[None], own)
+            weights = weights.astype(values.dtype)
+            return Sums(peak, total, jnp.einsum("sj,vj->sv", weights, values, preferred_element_type=wide))
+
+        own = ([x[head, i] for x in rows], jax.tree.map(lambda x: x[head], shared))
+        of_all = jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape[1:])), own)
+        return each(attend, (jnp.arange(batch), bias, values[head], *of_all))
+
+    sums = each(recomputed(attend_block), jnp.arange(heads * count))
+    out = joined([sums]).reshape(heads, count, batch, size, width).transpose(2, 1, 3, 0, 4)
+    return out.reshape(batch, -1, heads, width)[:, :length].astype(v.dtype)
 
 
-def random_logits(rows: Float[Array, "H S M"], length: int) -> Logits:
+def random(table: Float[Array, "H M M"], length: int) -> Part:
     """A learned matrix, the same for all examples."""
-    return rows[None, :, :, :length]
+    return Part(lambda rows: rows, table[None, :, :, :length])
 
 
-def factorized_random_logits(rows: Float[Array, "H S R"], columns: Float[Array, "H M R"], length: int) -> Logits:
+def factorized_random(rows: Float[Array, "H M R"], columns: Float[Array, "H M R"], length: int) -> Part:
     """A learned matrix of rank R."""
-    return jnp.einsum("hsr,hlr->hsl", rows, columns[:, :length])[None]
+    return Part(jnp.matmul, rows[None], (columns[None, :, :length].mT,))
 
 
-def dense_logits(
-    x: Float[Array, "B S H E"],
+def dense(
+    x: Float[Array, "B L H E"],
     weight1: Float[Array, "H E F"],
     bias1: Float[Array, "H F"],
     weight2: Float[Array, "H F M"],
     bias2: Float[Array, "H M"],
-    length: int,
-) -> Logits:
+) -> Part:
     """Each token's own row, by a network of two layers."""
-    return _linear(_hidden(x, weight1, bias1), weight2[..., :length], bias2[..., :length])
+    length = x.shape[1]
+
+    def logits(x, weight1, bias1, weight2, bias2):
+        return _linear(jax.nn.relu(_linear(x, weight1, bias1)), weight2, bias2)
+
+    return _of_tokens(logits, x, weight1, bias1, weight2[..., :length], bias2[..., :length])
 
 
-def factorized_dense_logits(
-    x: Float[Array, "B S H E"],
+def factorized_dense(
+    x: Float[Array, "B L H E"],
     weight1: Float[Array, "H E F"],
     bias1: Float[Array, "H F"],
     weight_a: Float[Array, "H F P"],
     bias_a: Float[Array, "H P"],
     weight_b: Float[Array, "H F Q"],
     bias_b: Float[Array, "H Q"],
-    length: int,
-) -> Logits:
+) -> Part:
     """Each token's own row as an outer product: column j is a[j // Q] * b[j mod Q]."""
-    hidden = _hidden(x, weight1, bias1)
-    a, b = _linear(hidden, weight_a, bias_a), _linear(hidden, weight_b, bias_b)
-    return (a[..., :, None] * b[..., None, :]).reshape(*a.shape[:-1], -1)[..., :length]
+    length = x.shape[1]
+
+    def logits(x, weight1, bias1, weight_a, bias_a, weight_b, bias_b):
+        hidden = jax.nn.relu(_linear(x, weight1, bias1))
+        a, b = _linear(hidden, weight_a, bias_a), _linear(hidden, weight_b, bias_b)
+        return (a[:, :, None] * b[:, None]).reshape(len(x), -1)[:, :length]
+
+    return _of_tokens(logits, x, weight1, bias1, weight_a, bias_a, weight_b, bias_b)
 
 
-def dot_logits(q: Float[Array, "B S H K"], k: Float[Array, "B L H K"]) -> Logits:
+def dot(q: Float[Array, "B L H K"], k: Float[Array, "B L H K"]) -> Part:
     """The Transformer's logits, to be mixed with synthetic ones."""
-    return jnp.einsum("bshk,blhk->bhsl", q * q.shape[-1] ** -0.5, k)
+    return Part(lambda q, k: q @ k.T, q.swapaxes(1, 2) * q.shape[-1] ** -0.5, (k.swapaxes(1, 2),))
 
 
-def _hidden(x: Float[Array, "B S H E"], weight: Float[Array, "H E F"], bias: Float[Array, "H F"]) -> Logits:
-    return jax.nn.relu(_linear(x.swapaxes(1, 2), weight, bias))
+def _of_tokens(logits: Callable[..., Array], x: Float[Array, "B L H E"], *weights: Float[Array, "H ..."]) -> Part:
+    return Part(logits, x.swapaxes(1, 2), tuple(weight[None] for weight in weights))
 
 
-def _linear(x: Float[Array, "B H S E"], weight: Float[Array, "H E F"], bias: Float[Array, "H F"]) -> Logits:
-    return jnp.einsum("bhse,hef->bhsf", x, weight) + bias[None, :, None]
+def _linear(x: Float[Array, "S E"], weight: Float[Array, "E F"], bias: Float[Array, " F"]) -> Float[Array, "S F"]:
+    return x @ weight + bias[None]
 
 
 class Synthesizer(AttentionMixer):
@@ -131,19 +164,19 @@ class Synthesizer(AttentionMixer):
     def attend(self, x, *inputs):
         *compared, v, mask, drop = inputs
         length = v.shape[1]
-        parts: list[Part] = []
+        parts = []
         for form in self.forms:
             p = {name: value[...].astype(v.dtype) for name, value in self.tables[form].items()}
             if form == "random":
-                parts.append((p["table"], lambda rows: random_logits(rows, length)))
+                parts.append(random(p["table"], length))
             elif form == "factorized_random":
-                parts.append((p["rows"], partial(factorized_random_logits, columns=p["columns"], length=length)))
+                parts.append(factorized_random(p["rows"], p["columns"], length))
             elif form == "dense":
-                parts.append((x, partial(dense_logits, **p, length=length)))
+                parts.append(dense(x, **p))
             elif form == "factorized_dense":
-                parts.append((x, partial(factorized_dense_logits, **p, length=length)))
+                parts.append(factorized_dense(x, **p))
             else:
-                parts.append((compared[0], lambda q: dot_logits(q, compared[1])))
+                parts.append(dot(*compared))
         return synthesizer_attention(parts, v, mask, drop=drop)
 
 

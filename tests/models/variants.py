@@ -26,15 +26,8 @@ from models.patterns.bigbird import bigbird_attention
 from models.patterns.local import local_attention
 from models.patterns.longformer import longformer_attention
 from models.patterns.sparse_transformer import sparse_attention
-from models.synthetic.synthesizer import (
-    Part,
-    dense_logits,
-    dot_logits,
-    factorized_dense_logits,
-    factorized_random_logits,
-    random_logits,
-    synthesizer_attention,
-)
+from models.synthetic import synthesizer
+from models.synthetic.synthesizer import Part, synthesizer_attention
 
 Arrays = Mapping[str, Array]
 
@@ -138,24 +131,23 @@ def _synthesizer(*parts: Callable[[Arrays], Part]) -> Callable[[Arrays], Array]:
 
 
 def _random(a: Arrays) -> Part:
-    return a["R"], lambda rows: random_logits(rows, 32)
+    return synthesizer.random(a["R"], 32)
 
 
 def _factorized_random(a: Arrays) -> Part:
-    return a["R1"], lambda rows: factorized_random_logits(rows, a["R2"], 32)
+    return synthesizer.factorized_random(a["R1"], a["R2"], 32)
 
 
 def _synthetic_dense(a: Arrays) -> Part:
-    return a["x"], lambda x: dense_logits(x, *(a[name] for name in ("W1", "b1", "W2", "b2")), length=32)
+    return synthesizer.dense(*(a[name] for name in ("x", "W1", "b1", "W2", "b2")))
 
 
 def _factorized_dense(a: Arrays) -> Part:
-    names = ("W1", "b1", "WA", "bA", "WB", "bB")
-    return a["x"], lambda x: factorized_dense_logits(x, *(a[name] for name in names), length=32)
+    return synthesizer.factorized_dense(*(a[name] for name in ("x", "W1", "b1", "WA", "bA", "WB", "bB")))
 
 
 def _dot(a: Arrays) -> Part:
-    return a["q"], lambda q: dot_logits(q, a["k"])
+    return synthesizer.dot(a["q"], a["k"])
 
 
 def _mlp_mixer(a: Arrays) -> Array:

@@ -9,7 +9,7 @@ import pytest
 from flax import nnx
 
 from models.mixer import Sizes
-from models.synthetic.synthesizer import Synthesizer, factorized_random_logits, synthesizer_attention
+from models.synthetic.synthesizer import Synthesizer, factorized_random, synthesizer_attention
 
 SIZES = Sizes(dim=16, heads=2, qkv_dim=8, mlp_dim=32, max_length=300)
 
@@ -24,8 +24,7 @@ def test_blocks_of_queries_make_no_difference() -> None:
     expected = np.einsum("bhsl,blhk->bshk", weights / weights.sum(-1, keepdims=True), v)
 
     def run(left: jax.Array, right: jax.Array, v: jax.Array) -> jax.Array:
-        part = left, lambda rows: factorized_random_logits(rows, right, 290)
-        return synthesizer_attention([part], v, jnp.asarray(mask))
+        return synthesizer_attention([factorized_random(left, right, 290)], v, jnp.asarray(mask))
 
     with jax.enable_x64(True):
         np.testing.assert_allclose(jax.jit(run)(*map(jnp.asarray, (left, right, v))), expected, atol=1e-12)
