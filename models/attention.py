@@ -39,7 +39,7 @@ def require_boolean(mask: Array | None) -> None:
         raise TypeError(f"a mask is boolean with True for a real token, not {mask.dtype}")
 
 
-def real_lengths(mask: Bool[Array, "B L"] | None, batch: int, length: int) -> Int[Array, "B"]:
+def real_lengths(mask: Bool[Array, "B L"] | None, batch: int, length: int) -> Int[Array, " B"]:
     """Number of real tokens of each example, int32 [B]."""
     if mask is None:
         return jnp.full((batch,), length, jnp.int32)
@@ -193,11 +193,9 @@ def attend_by_blocks(
     wide = jnp.promote_types(q.dtype, jnp.float32)
     scale = width**-0.5 if scale is None else scale
     real = jnp.ones(k.shape[:2], bool) if mask is None else mask
-    bias = jnp.repeat(jnp.where(real, jnp.zeros((), wide), -jnp.inf)[:, None], heads, axis=0)
+    bias = jnp.where(real, jnp.zeros((), wide), -jnp.inf)[:, None, None]
 
-    def attend_one(head: tuple[Array, ...]) -> Sums:
-        number, queries, keys, values, bias = head
-
+    def attend_head(number: Int[Array, ""], queries: Array, keys: Array, values: Array, bias: Array) -> Sums:
         def attend(i: Int[Array, ""]) -> Sums:
             logits = jnp.einsum("sk,kj->sj", queries[i] * scale, keys, preferred_element_type=wide) + bias
             peak, total, weights = exponentials(logits, drop and drop.at(number * count + i))
@@ -207,10 +205,9 @@ def attend_by_blocks(
         return each(recomputed(attend), jnp.arange(count), in_turn=in_turn)
 
     # Keys and values with a token per column: with one per row, the gradients of both products take twice as long.
-    of_heads = (x.reshape(batch * heads, *x.shape[2:]) for x in (queries, jnp.moveaxis(k, 1, 3), jnp.moveaxis(v, 1, 3)))
-    sums = each(attend_one, (jnp.arange(batch * heads), *of_heads, bias))
-    out = joined([sums]).reshape(batch, heads, -1, v.shape[-1])[:, :, :length]
-    return out.swapaxes(1, 2).astype(v.dtype)
+    columns = (jnp.moveaxis(x, 1, 3) for x in (k, v))
+    out = each_head(attend_head, queries, *columns, jnp.broadcast_to(bias, (batch, heads, *bias.shape[2:])))
+    return out[:, :length].astype(v.dtype)
 
 
 def pad_length(x: Shaped[Array, "B L *rest"], before: int, after: int) -> Shaped[Array, "B M *rest"]:
@@ -249,6 +246,17 @@ def recomputed(compute: Callable[..., Tree]) -> Callable[..., Tree]:
     Only one block's weights are in memory then, and in a cache: that saves more time than the second computation costs.
     """
     return jax.checkpoint(compute, prevent_cse=False, policy=jax.checkpoint_policies.save_only_these_names(PEAK))
+
+
+def each_head(attend: Callable[..., Sums], *inputs: Shaped[Array, "B H *rest"]) -> Float[Array, "B M H V"]:
+    """attend(number, *inputs of that head) of every head of every example as `each` goes through them, normalised.
+
+    The sums that it returns have axes in front of their last one that hold the M queries in order.
+    """
+    batch, heads = inputs[0].shape[:2]
+    numbered = (jnp.arange(batch * heads), *(x.reshape(batch * heads, *x.shape[2:]) for x in inputs))
+    out = joined([each(lambda head: attend(*head), numbered)])
+    return out.reshape(batch, heads, -1, out.shape[-1]).swapaxes(1, 2)
 
 
 def by_blocks(compute: Callable[[Int[Array, ""]], Tree], count: int, *, in_turn: bool | None = None) -> Tree:

@@ -3,9 +3,9 @@
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
-from models.attention import Drop, Sums, each, joined, recomputed, require_boolean, softmax_sums, to_blocks
+from models.attention import Drop, Sums, each_head, recomputed, require_boolean, softmax_sums, to_blocks
 from models.mixer import AttentionMixer, Growth, Sizes, merge_heads
 
 
@@ -64,7 +64,6 @@ def sinkhorn_attention(
     sinkhorn-transformer. Tay et al. 2020, https://arxiv.org/abs/2002.11296
     """
     require_boolean(mask)
-    (batch, length, heads, _), count = q.shape, shares.shape[-1]
     if mask is not None:
         k, v = (jnp.where(mask[..., None, None], x, 0) for x in (k, v))
     real = to_blocks(jnp.ones(q.shape[:2], bool) if mask is None else mask, block_size)
@@ -72,18 +71,15 @@ def sinkhorn_attention(
     allowed = jnp.concatenate([mixed_real, jnp.broadcast_to(real[:, None], mixed_real.shape)], axis=3)
     bias = jnp.where(allowed, jnp.zeros((), shares.dtype), -jnp.inf)[..., None, None, :]
 
-    def attend(head: tuple[Array, ...]) -> Sums:
-        number, shares, queries, keys, values, bias = head
+    def attend_head(
+        number: Int[Array, ""], shares: Array, queries: Array, keys: Array, values: Array, bias: Array
+    ) -> Sums:
         mixed_keys, mixed_values = (jnp.einsum("nm,msok->nsok", shares.astype(x.dtype), x) for x in (keys, values))
         both = (jnp.concatenate(pair, axis=1) for pair in ((mixed_keys, keys), (mixed_values, values)))
         return softmax_sums(queries, *both, bias=bias, drop=drop and drop.at(number))
 
-    def by_head(x: Float[Array, "B L H K"]) -> Float[Array, "_ N S 1 K"]:
-        return to_blocks(x, block_size).transpose(0, 3, 1, 2, 4).reshape(batch * heads, count, block_size, 1, -1)
-
-    shares, bias = (x.reshape(batch * heads, *x.shape[2:]) for x in (shares, bias))
-    out = joined([each(recomputed(attend), (jnp.arange(batch * heads), shares, *map(by_head, (q, k, v)), bias))])
-    return out.reshape(batch, heads, -1, out.shape[-1])[:, :, :length].swapaxes(1, 2).astype(v.dtype)
+    by_head = (to_blocks(x, block_size).transpose(0, 3, 1, 2, 4)[..., None, :] for x in (q, k, v))
+    return each_head(recomputed(attend_head), shares, *by_head, bias)[:, : q.shape[1]].astype(v.dtype)
 
 
 class Sinkhorn(AttentionMixer):
