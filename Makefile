@@ -97,7 +97,7 @@ test-full: .venv ## run the tests, the slow ones too
 
 test-slurm: .venv ## disturb a small sweep in a Slurm on this host (root, slurm-wlm, munge, EXTRAS=slurm)
 	@scripts/local_slurm.sh up; trap 'scripts/local_slurm.sh down' EXIT; \
-	  SLURM_CONF=$${TMPDIR:-/tmp}/lra-slurm/slurm.conf $(python) -m pytest -s -m slurm tests/lra/test_slurm.py $(value ARGS)
+	  SLURM_CONF=$${TMPDIR:-/tmp}/lra-slurm/slurm.conf $(python) -m pytest -s -m slurm tests/lra/cluster/test_slurm.py $(value ARGS)
 
 soak: .venv ## kill training a hundred times, over all variants, and hold its end against a run in peace
 	$(python) -m lra.soak $(call overrides,model=VARIANT) $(value ARGS)

@@ -13,7 +13,7 @@ from pathlib import Path
 from lra import processes
 from lra.cells import measure_speed
 from lra.child import STOP_SIGNALS
-from lra.cluster import cluster_of, distribute
+from lra.cluster.sender import cluster_of, distribute
 from lra.config import Request, compose_run, parse
 from lra.errors import BadInput
 from lra.runs import Run, may_fail_again, train_and_test

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.figure import Figure
 
-from lra.gallery_weights import Mixing
+from lra.gallery.weights import Mixing
 from lra.report import style
 from lra.report.canvas import LEFT, LINE, RIGHT, WIDTH, Page, wrap
 

@@ -85,11 +85,11 @@ def cluster_of(config: BenchConfig) -> Cluster | None:
     """The cluster that the launcher stands for, None for `local`; raises BadInput when it can't be used here."""
     name = config.launcher["name"]
     if name == "slurm":
-        from lra.slurm import Slurm
+        from lra.cluster.slurm import Slurm
 
         return Slurm(config)
     if name == "ray":
-        from lra.ray import Ray
+        from lra.cluster.ray import Ray
 
         return Ray(config)
     return None

@@ -18,7 +18,7 @@ from lra.bench import plan_runs
 from lra.config import parse
 from lra.soak import differences
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.slurm,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lra.cluster import Job, Refused
+from lra.cluster.sender import Job, Refused
 from lra.config import BenchConfig
 from lra.errors import BadInput
 from lra.supervise import Supervisor
@@ -54,7 +54,7 @@ def own_id() -> str:
 
 
 class Slurm:
-    """The Slurm cluster of this machine; a `lra.cluster.Cluster`. Raises BadInput where there is none."""
+    """The Slurm cluster of this machine; the `Cluster` of `sender.py`. Raises BadInput where there is none."""
 
     name, outlives = "slurm", True
 

@@ -11,13 +11,14 @@ from dataclasses import replace
 
 import pytest
 
-from lra import cluster, record, slurm
+from lra import record
 from lra.bench import main
 from lra.cells import SpeedFile, interleaved
-from lra.cluster import Job, Refused, distribute
+from lra.cluster import sender, slurm
+from lra.cluster.sender import Job, Refused, distribute
+from lra.cluster.slurm import Slurm, SlurmJob
 from lra.config import compose_run
 from lra.errors import BadInput
-from lra.slurm import Slurm, SlurmJob
 from lra.status import JOB_FILE
 from tests.lra import tiny
 
@@ -70,8 +71,8 @@ class FakeCluster:
 
 @pytest.fixture
 def runs(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster, "POLL_SECONDS", 0.0)
-    monkeypatch.setattr(cluster, "print_summary", lambda runs: None)
+    monkeypatch.setattr(sender, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(sender, "print_summary", lambda runs: None)
     return [tiny.run_of(*tiny.places(tmp_path, tmp_path / "cache"), seed=seed) for seed in range(3)]
 
 

@@ -15,7 +15,7 @@ from lra.config import parse
 from lra.soak import differences
 from tests.lra import tiny
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed: make setup EXTRAS=ray"),

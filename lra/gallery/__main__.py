@@ -130,7 +130,7 @@ def _lecture_order(name: str) -> tuple[int, int, str]:
 def _variants(asked: Asked) -> Iterator[dict[str, bytes]]:
     if not asked.variants:
         return
-    from lra import gallery_pictures, gallery_weights  # they bring jax, which a misspelt name need not wait for
+    from lra.gallery import pictures, weights  # they bring jax, which a misspelt name need not wait for
 
     encoder = EncoderConfig(**settings()["encoder"])
     encoder.pooling, encoder.positions = Pooling(encoder.pooling), Positions(encoder.positions)
@@ -138,27 +138,27 @@ def _variants(asked: Asked) -> Iterator[dict[str, bytes]]:
     for run in asked.variants:
         name, model = model_of(run)
         sizes = {"length": asked.length, "kinds": settings()["kinds"], "run": settings()["run"]}
-        mixings.append(gallery_weights.at_initialisation(name, model, encoder, **sizes))
-        yield _files(name, gallery_pictures.of_variant(mixings[-1]))
+        mixings.append(weights.at_initialisation(name, model, encoder, **sizes))
+        yield _files(name, pictures.of_variant(mixings[-1]))
     if asked.whole:
-        yield _files("all", gallery_pictures.sheet(mixings))
+        yield _files("all", pictures.sheet(mixings))
 
 
 def _checkpoint(asked: Asked) -> Iterator[dict[str, bytes]]:
     if asked.checkpoint is None:
         return
-    from lra import gallery_pictures, gallery_weights
+    from lra.gallery import pictures, weights
 
-    mixing = gallery_weights.trained(asked.checkpoint, asked.length)
-    yield _files(mixing.file, gallery_pictures.of_variant(mixing))
+    mixing = weights.trained(asked.checkpoint, asked.length)
+    yield _files(mixing.file, pictures.of_variant(mixing))
 
 
 def _tasks(asked: Asked) -> Iterator[dict[str, bytes]]:
     for run in asked.tasks:
-        from lra import gallery_contact
+        from lra.gallery import contact
 
         name = run[1].partition("=")[2]
-        yield _files(f"task-{name}", gallery_contact.sheet(gallery_contact.load_examples(run)))
+        yield _files(f"task-{name}", contact.sheet(contact.load_examples(run)))
 
 
 def _files(name: str, figure: "Figure") -> dict[str, bytes]:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lra.cluster import Job, Refused
+from lra.cluster.sender import Job, Refused
 from lra.config import BenchConfig
 from lra.errors import BadInput
 from lra.supervise import Supervisor
@@ -18,7 +18,7 @@ def work(job: Job) -> str:
 
 
 class Ray:
-    """A Ray cluster; a `lra.cluster.Cluster`. Its jobs end with this process. Raises BadInput when there is none."""
+    """A Ray cluster; the `Cluster` of `sender.py`. Jobs end with this process. Raises BadInput when there is none."""
 
     name, outlives, batch = "ray", False, 1000
 

@@ -10,11 +10,11 @@ from flax import nnx
 from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 
-from lra import gallery, gallery_contact, gallery_pictures, gallery_weights
 from lra.build import build_classifier
 from lra.config import EncoderConfig, Pooling, Positions, compose_run
-from lra.gallery import main, model_of, options, settings
-from lra.gallery_weights import Mixing
+from lra.gallery import contact, pictures
+from lra.gallery.__main__ import main, model_of, options, settings
+from lra.gallery.weights import Mixing, at_initialisation, attend_inputs, mixing_weights, trained
 from lra.report import style
 from lra.runs import prepare
 from lra.train import Best, Training
@@ -55,7 +55,7 @@ def mixing(name: str, length: int = 24) -> Mixing:
     run = options([f"model={name}"]).variants[0]
     encoder = EncoderConfig(**settings()["encoder"])
     encoder.pooling, encoder.positions = Pooling(encoder.pooling), Positions(encoder.positions)
-    return gallery_weights.at_initialisation(*model_of(run), encoder, length=length, kinds=3, run=2)
+    return at_initialisation(*model_of(run), encoder, length=length, kinds=3, run=2)
 
 
 def texts(figure) -> list[str]:
@@ -75,7 +75,7 @@ def test_a_picture_is_the_pattern(name):
     i, j = np.arange(24)[:, None], np.arange(24)
     near, summary = i // 4 == j // 4, np.broadcast_to(j % 4 == 3, (24, 24))
     heads = [abs(i - j) <= 4] * 4 if name == "local" else [near, near, summary, summary]
-    picture = gallery_pictures.together(drawn, name == "local", style.family("patterns")[0])
+    picture = pictures.together(drawn, name == "local", style.family("patterns")[0])
     assert drawn.is_pattern
     assert (drawn.weights[0] == np.stack(heads)).all()
     assert ((picture != 1).any(-1) == np.any(heads, 0)).all()
@@ -97,21 +97,21 @@ def test_weights_are_the_attention_weights(x):
     mixer = Transformer(SIZES, rngs=nnx.Rngs(0))
     q, k, _ = (np.asarray(a)[0] for a in mixer.inputs(x))
     expected = softmax(np.einsum("ihk,jhk->hij", q, k) / 2)
-    assert np.allclose(gallery_weights.mixing_weights(mixer, x), expected, atol=1e-5)
+    assert np.allclose(mixing_weights(mixer, x), expected, atol=1e-5)
 
 
 def test_weights_of_slots_are_those_of_the_tokens_in_them(x):
     mixer = Linformer(SIZES, rank=3, rngs=nnx.Rngs(0))
     assert mixer.value_map is not None
-    inputs = gallery_weights.attend_inputs(mixer, x)
+    inputs = attend_inputs(mixer, x)
     q, k = (np.asarray(a)[0] for a in inputs[:2])
     expected = softmax(np.einsum("ihk,rhk->hir", q, k) / 2) @ np.asarray(mixer.value_map[...]).T
-    assert np.allclose(gallery_weights.mixing_weights(mixer, x), abs(expected), atol=1e-5)
+    assert np.allclose(mixing_weights(mixer, x), abs(expected), atol=1e-5)
 
 
 def test_values_that_have_two_projections_count_once(x):
     mixer = Longformer(SIZES, window=2, rngs=nnx.Rngs(0))
-    weights = gallery_weights.mixing_weights(mixer, x)
+    weights = mixing_weights(mixer, x)
     assert ((weights != 0) == mixer.pattern(10)).all()
     assert np.allclose(weights.sum(-1), 1, atol=1e-5)
 
@@ -120,7 +120,7 @@ def test_without_queries_and_keys_the_output_s_dependence_on_the_input_is_drawn(
     mixer = MLPMixer(SIZES, hidden=5, rngs=nnx.Rngs(0))
     jacobian = np.asarray(jax.jit(jax.jacobian(lambda x: mixer(x, None)[0]))(x))[:, :, 0]  # [L, D, L, D]
     expected = np.sqrt(np.square(jacobian).sum((1, 3)) / 12)
-    assert np.allclose(gallery_weights.mixing_weights(mixer, x), expected[None], atol=1e-6)
+    assert np.allclose(mixing_weights(mixer, x), expected[None], atol=1e-6)
 
 
 def test_every_form_of_a_picture_says_what_it_is():
@@ -128,12 +128,12 @@ def test_every_form_of_a_picture_says_what_it_is():
     facts = {"family": "low_rank", "cost": "2 * L * rank * D", "paper": "Wang et al. 2020, arXiv:2006.04768"}
     heads = tuple(f"head {number}" for number in range(1, 5))
     made_up = Mixing("linformer", **facts, weights=weights, is_pattern=False, heads=heads, input="of six tokens")
-    title, second, *rest = texts(gallery_pictures.of_variant(made_up))
+    title, second, *rest = texts(pictures.of_variant(made_up))
     assert title == "linformer"
     assert second == "low rank  |  cost: 2 · L · rank · D  |  Wang et al. 2020, arXiv:2006.04768"
     assert {"layer 1, head 1", "layer 2, head 4"} <= set(rest)
     assert "Weights of six tokens. On the left the mean of 2 layers and 4 heads." in " ".join(rest)
-    cells = texts(gallery_pictures.sheet([mixing("local"), mixing("hybrid")]))
+    cells = texts(pictures.sheet([mixing("local"), mixing("hybrid")]))
     assert {"local", "hybrid", "L · (2 · window + 1) · D", "Luong et al. 2015; Parmar et al. 2018"} <= set(cells)
 
 
@@ -196,7 +196,7 @@ def test_a_trained_run_is_drawn_and_left_alone(tmp_path, encoded):
     training.checkpoints.close()
     before = {path: path.stat().st_mtime_ns for path in run.work_folder.rglob("*")}
 
-    drawn = gallery_weights.trained(run.work_folder, 8)
+    drawn = trained(run.work_folder, 8)
     assert {path: path.stat().st_mtime_ns for path in run.work_folder.rglob("*")} == before
     split = run.task.validation
     example = next(i for i, length in enumerate(split.lengths) if length >= 8)
@@ -214,13 +214,13 @@ def test_a_trained_run_is_drawn_and_left_alone(tmp_path, encoded):
 
 def test_a_contact_sheet_shows_examples_with_their_labels(tmp_path, encoded):
     run = options(["task=listops", f"results={tmp_path}", f"cache_dir={encoded}"]).tasks[0]
-    examples = gallery_contact.load_examples(run)
-    assert len(examples.task.train) == gallery_contact.FEW["train"]
+    examples = contact.load_examples(run)
+    assert len(examples.task.train) == contact.FEW["train"]
     for (shown,), label in zip(examples.shown, examples.labels, strict=True):
         tokens = encode(shown)
         assert label == f"label {evaluate(tokens, np.array([0, len(tokens)]))[0]}"
     assert len(set(examples.labels)) > 4  # labels take turns
-    said = texts(gallery_contact.sheet(examples))
+    said = texts(contact.sheet(examples))
     assert "generated: made here by the task's own published law" in said
     assert [line for line in said if line.startswith("#")] == [
         f"#{number}  {label}" for number, label in zip(examples.chosen, examples.labels, strict=True)
@@ -238,7 +238,7 @@ def test_pairs_padding_and_cuts_are_visible_and_a_surrogate_is_marked():
     bytes_of = [np.frombuffer(text, np.uint8).astype(int) + 1 for text in (b"a" * 20, b"short", b"\x00b", b"end\n")]
     task = task_of("retrieval", "surrogate", bytes_of, [1, 0], paired=True, max_length=20, truncated_fraction=0.25)
     config = compose_run(["model=transformer", "task=retrieval", "preset=lra", "seed=0"])
-    figure = gallery_contact.sheet(gallery_contact.choose("retrieval", task, config))
+    figure = contact.sheet(contact.choose("retrieval", task, config))
     said = texts(figure)
     assert "surrogate: a stand-in made here, not the data of this name" in said
     assert [line for line in said if line.startswith("#")] == ["#1  label 0", "#0  label 1"]  # no official names
@@ -255,20 +255,20 @@ def test_pictures_are_the_pixels():
     pixels = [np.arange(1024) % 251, np.arange(1000) % 251]
     task = task_of("pathfinder", "generated", pixels, [1, 0], max_length=1024, truncated_fraction=0.5)
     config = compose_run(["model=transformer", "task=pathfinder", "preset=lra", "seed=0"])
-    examples = gallery_contact.choose("pathx", task, config)
+    examples = contact.choose("pathx", task, config)
     assert examples.labels == ["label 0: apart", "label 1: joined"]
-    assert "pathx, preset lra" in texts(gallery_contact.sheet(examples))
-    images: list[Any] = [axes.images[0].get_array() for axes in gallery_contact.sheet(examples).axes]
+    assert "pathx, preset lra" in texts(contact.sheet(examples))
+    images: list[Any] = [axes.images[0].get_array() for axes in contact.sheet(examples).axes]
     first, second = (np.ma.filled(image.astype(float), np.nan) for image in images)
     assert second.reshape(-1).tolist() == pixels[0].tolist()
     assert np.isnan(first).sum() == 24
 
 
 def test_excerpts_say_what_they_leave_out():
-    assert gallery_contact.excerpt("abcdefgh", 3, 3) == ["abc", "def", "gh"]
-    assert gallery_contact.excerpt("abcdefghijklm", 3, 4) == ["abc", "def", "... 6 more letters ...", "m"]
+    assert contact.excerpt("abcdefgh", 3, 3) == ["abc", "def", "gh"]
+    assert contact.excerpt("abcdefghijklm", 3, 4) == ["abc", "def", "... 6 more letters ...", "m"]
 
 
 def test_the_gallery_lists_variants_that_there_are():
     assert set(settings()["models"]) == set(variant_names())
-    assert gallery.settings()["encoder"]["pooling"] == "mean"
+    assert settings()["encoder"]["pooling"] == "mean"

@@ -182,7 +182,7 @@ def dependence(
     def squares(given: Sequence[Array]) -> Float[Array, "N M"]:
         out, pull_back = jax.vjp(function, given)
 
-        def row(number: Array) -> Float[Array, "M"]:
+        def row(number: Array) -> Float[Array, " M"]:
             one = jnp.zeros(out.size, out.dtype).at[number].set(1).reshape(out.shape)
             return sum(jnp.square(g).reshape(g.shape[1], -1).sum(1) for g in pull_back(one)[0])  # type: ignore[return-value]
 

@@ -1,0 +1,1 @@
+"""Runs as jobs of a cluster: Slurm through submitit, or Ray."""

@@ -1,0 +1,1 @@
+"""Pictures of what variants mix, and contact sheets of what tasks ask."""
