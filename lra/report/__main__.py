@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lra.errors import BadInput, unknown
-from lra.report import load, notes, options, page, papers, pictures, rows, tables
+from lra.report import formats, load, notes, options, page, papers, pictures, records, rows, tables
 from lra.report.options import Options
 
 PUBLISHED = Path("results/published")
@@ -61,23 +61,23 @@ def compare(arguments: Sequence[str]) -> int:
         table, missing = paired.compare(first, second, asked.task)
         name = f"compare-{first.key}-{second.key}.md"
         folder = results.root / "plots"
-        pictures.write_files(folder, {name: tables.markdown(table)})
+        pictures.write_files(folder, {name: formats.markdown(table)})
         _print(table, [*missing, f"wrote {folder / name}"])
     return 0
 
 
-def _tables(table: tables.Table, chosen: list[rows.Row], comparison: rows.Comparison) -> dict[str, str]:
+def _tables(table: formats.Table, chosen: list[rows.Row], comparison: rows.Comparison) -> dict[str, str]:
     printed = [table, tables.intervals(chosen, comparison)]
     if comparison.condition:
         costs = (module.costs(chosen, comparison.condition) for module in (tables, papers))
         printed += [found for found in costs if found]
     printed.append(papers.accuracy(chosen, comparison))
     return {
-        "table.md": "\n".join(tables.markdown(one) for one in printed),
-        "table.tex": "\n".join(tables.latex(one) for one in printed),
-        "table.csv": tables.comma_separated(tables.records(chosen, comparison)),
-        "speed.csv": tables.comma_separated(tables.speed_records(chosen)),
-        "table.json": tables.as_json(chosen, comparison),
+        "table.md": "\n".join(formats.markdown(one) for one in printed),
+        "table.tex": "\n".join(formats.latex(one) for one in printed),
+        "table.csv": formats.comma_separated(records.of_variants(chosen, comparison)),
+        "speed.csv": formats.comma_separated(records.of_cells(chosen)),
+        "table.json": records.as_json(chosen, comparison),
     }
 
 
@@ -116,18 +116,18 @@ def _choose(results: load.Results, asked: Options) -> list[rows.Row]:
     return [row for row in found if row.key in keys] if keys else found
 
 
-def _print(table: tables.Table, lines: Sequence[str]) -> None:
+def _print(table: formats.Table, lines: Sequence[str]) -> None:
     from rich.console import Console
 
     # a file or a pipe is as wide as the table needs
     console = Console() if sys.stdout.isatty() else Console(width=1000)
-    console.print(tables.terminal(table, console.width))
+    console.print(formats.terminal(table, console.width))
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _say(
-    results: load.Results, table: tables.Table, comparison: rows.Comparison, folder: Path, written: list[str]
+    results: load.Results, table: formats.Table, comparison: rows.Comparison, folder: Path, written: list[str]
 ) -> None:
     lines = [f"not in the chart: {row.label}: {reason}" for row, reason in comparison.absent]
     lines += [f"skipped {skipped.path}: {skipped.reason}" for skipped in results.skipped]

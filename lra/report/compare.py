@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from lra.errors import BadInput
 from lra.report import style
+from lra.report.formats import DASH, Table
 from lra.report.load import Score
-from lra.report.rows import FIVE, PATH_X, Row, title
-from lra.report.tables import DASH, Table
+from lra.report.rows import FIVE, SIX, Row, title
 
 DRAWS = 2000
 SEED = 0
@@ -59,7 +59,7 @@ class TaskComparison:
 def compare(first: Row, second: Row, tasks: Sequence[str] = ()) -> tuple[Table, list[str]]:
     """The table of all tasks that both have, and why the others are missing; raises BadInput if there is none."""
     found, missing = [], []
-    for task in tasks or (*FIVE, PATH_X, *sorted(set(first.tasks) - {*FIVE, PATH_X})):
+    for task in tasks or (*SIX, *sorted({*first.tasks} - {*SIX})):
         if task in first.tasks or task in second.tasks:
             try:
                 found.append(compare_task(first, second, task))

@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 from lra.report import style
 from lra.report.canvas import LEFT, LINE, RIGHT, SMALL, WIDTH, Page, wrap
 from lra.report.growth import Series, crossover
-from lra.report.rows import FIVE, PATH_X, Row, Score, title
+from lra.report.rows import SIX, Row, Score, title
 
 TOP, PLOT = 46.0, 330.0  # heights in points: title, axes
 WIDEST = WIDTH / 3  # of a column of names; a name that needs more is made smaller
@@ -115,7 +115,7 @@ def heat_map(
     rows: Sequence[Row], baselines: dict[str, dict[str, float]], subtitle: str, notes: Sequence[str]
 ) -> Figure:
     """Accuracy of every variant on every task; a column's colours run from its majority class to its best score."""
-    tasks = [task for task in (*FIVE, PATH_X) if any(task in row.tasks for row in rows)]
+    tasks = [task for task in SIX if any(task in row.tasks for row in rows)]
     scores = np.array([[_mean(row, task) for task in tasks] for row in rows])
     below = np.array([[by_task.get(task, np.nan) for task in tasks] for by_task in baselines.values()])
     values = np.concatenate([scores, below.reshape(-1, len(tasks))]) * 100

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from lra.report import style
 from lra.report.published import Bubbles
-from lra.report.rows import FIVE, MARKS, PATH_X, Comparison, Row, baselines, title
+from lra.report.rows import FIVE, MARKS, SIX, Comparison, Row, baselines, title
 
 PRESETS = {
     "mini": "Preset mini: shortened tasks, short training; a rough comparison, not comparable with published figures.",
@@ -87,5 +87,5 @@ def _baselines(comparison: Comparison) -> list[str]:
 
 
 def _titles(tasks: set[str]) -> str:
-    known = [task for task in (*FIVE, PATH_X) if task in tasks]
+    known = [task for task in SIX if task in tasks]
     return ", ".join(title(task) for task in [*known, *sorted(tasks - set(known))])

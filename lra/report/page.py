@@ -7,7 +7,7 @@ from typing import Any
 
 from lra.report import notes, style
 from lra.report.load import MEMORY_SOURCES, MODES, Cell, Results
-from lra.report.rows import FIVE, PATH_X, Comparison, Row, TaskScore, join, title
+from lra.report.rows import FIVE, SIX, Comparison, Row, TaskScore, join, title
 
 
 def build(results: Results, comparison: Comparison, *, log: bool = False) -> str:
@@ -25,9 +25,9 @@ def payload(results: Results, comparison: Comparison, *, log: bool) -> dict[str,
     presets = {preset: join(results, preset) for preset in results.presets}
     rows = [row for found in presets.values() for row in found]
     present = {task for row in rows for task in row.tasks}
-    tasks = [*(task for task in (*FIVE, PATH_X) if task in present), *sorted(present - {*FIVE, PATH_X})]
+    tasks = [*(task for task in SIX if task in present), *sorted(present - {*SIX})]
     shared = comparison.tasks if len(comparison.tasks) > 1 and comparison.tasks != FIVE else None
-    choices = {"five": FIVE, "six": (*FIVE, PATH_X)} | ({"shared": shared} if shared else {})
+    choices = {"five": FIVE, "six": SIX} | ({"shared": shared} if shared else {})
     return {
         "titles": {task: title(task) for task in tasks},
         "tasks": tasks,

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lra.report import published, style
+from lra.report.formats import DASH, Table
 from lra.report.load import Cell
-from lra.report.rows import FIVE, Comparison, Condition, Row, shared_memory_source, title
-from lra.report.tables import DASH, SIX, Table, average
+from lra.report.rows import FIVE, SIX, Comparison, Condition, Row, shared_memory_source, title
+from lra.report.tables import average
 
 CAUTION = "Printed by others, not measured here; see results/reference/README.md for the cautions that go with them."
 

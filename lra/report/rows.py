@@ -13,6 +13,7 @@ from lra.report.load import MEMORY_SOURCES, Cell, Results, Score
 
 FIVE = ("listops", "text", "retrieval", "image", "pathfinder")
 PATH_X = "pathx"
+SIX = (*FIVE, PATH_X)
 TITLES = {
     "listops": "ListOps",
     "text": "Text",

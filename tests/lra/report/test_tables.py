@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lra.report import papers, published, tables
+from lra.report import formats, papers, published, records, tables
 from lra.report.load import load
 from lra.report.rows import FIVE, PATH_X, compare_rows, join
 
@@ -18,7 +18,7 @@ def read(make):
     return rows, compare_rows(rows, "mini")
 
 
-def cells(table: tables.Table, name: str) -> dict[str, str]:
+def cells(table: formats.Table, name: str) -> dict[str, str]:
     return dict(zip(table.columns, next(row for row in table.rows if row[0] == name), strict=True))
 
 
@@ -132,10 +132,10 @@ def test_csv_and_json_are_unrounded_and_keep_gaps(make):
     make.speed("local")
     make.score("fnet", status="failed")
     rows, comparison = read(make)
-    local, fnet = csv.DictReader(io.StringIO(tables.comma_separated(tables.records(rows, comparison))))
+    local, fnet = csv.DictReader(io.StringIO(formats.comma_separated(records.of_variants(rows, comparison))))
     assert (local["listops_mean"], local["text_mean"], local["mean_of_5"]) == ("12.3456", "", "")
     assert (fnet["listops_mean"], fnet["listops_failed_runs"]) == ("", "1")
-    content = json.loads(tables.as_json(rows, comparison))
+    content = json.loads(records.as_json(rows, comparison))
     assert content["scores"][0]["sequences_per_second"] == 80
     assert content["not_in_the_chart"] == {"fnet": "no score for ListOps (1 failed)"}
     assert content["baselines"]["majority"]["listops"] == [20]
@@ -151,7 +151,7 @@ def test_speed_records_compare_like_with_like(make):
     make.speed("local", [make.cell(0.1), make.cell(0.1, batch_size=32)])
     make.speed("local", [make.cell(0.1)], hardware="toy-gpu")
     make.speed("longformer", [make.cell(0.1, simulated=True)])
-    found = {(r["variant"], r["hardware"], r["mode"], r["batch_size"]): r for r in tables.speed_records(read(make)[0])}
+    found = {(r["variant"], r["hardware"], r["mode"], r["batch_size"]): r for r in records.of_cells(read(make)[0])}
     assert len(found) == 6
     assert found["longformer", "toy-cpu", "train", 8]["speed_of_transformer"] is None
     assert found["local", "toy-cpu", "train", 8]["speed_of_transformer"] == pytest.approx(2)
@@ -160,9 +160,9 @@ def test_speed_records_compare_like_with_like(make):
 
 
 def test_markdown_and_latex_escape_what_would_break_them():
-    table = tables.Table("A & B", ["Variant", "x"], [["a|b_c", "1 ± 2"]], ["50 %"])
-    assert "| a\\|b_c  | 1 ± 2 |" in tables.markdown(table)
-    latex = tables.latex(table)
+    table = formats.Table("A & B", ["Variant", "x"], [["a|b_c", "1 ± 2"]], ["50 %"])
+    assert "| a\\|b_c  | 1 ± 2 |" in formats.markdown(table)
+    latex = formats.latex(table)
     assert r"a|b\_c & 1 $\pm$ 2 \\" in latex
     assert r"\caption{A \& B. 50 \%}" in latex
     assert latex.count(r"\begin") == latex.count(r"\end")
@@ -172,7 +172,7 @@ def test_a_narrow_terminal_gets_fewer_columns_but_whole_ones(make):
     make.score("transformer")
     make.speed("transformer")
     table = tables.scores(*read(make))
-    wide, narrow = tables.terminal(table, 1000), tables.terminal(table, 40)
+    wide, narrow = formats.terminal(table, 1000), formats.terminal(table, 40)
     assert "Parameters" in [column.header for column in wide.columns]
     assert "Parameters" not in [column.header for column in narrow.columns]
     assert "Text" not in [column.header for column in wide.columns]  # nothing stands in it
