@@ -203,9 +203,10 @@ class Session:
     def _refer(self) -> bool:
         measured = measure_cell(self.reference, self.supervisor, self.lease, quiet=True)
         self.referred = time.monotonic()
-        if measured["status"] == "complete":
+        complete: bool = measured["status"] == "complete"
+        if complete:
             self.seconds.append(measured["step_seconds"]["median"])
-        return bool(measured["status"] == "complete")
+        return complete
 
 
 @dataclass(frozen=True)

@@ -290,7 +290,8 @@ def _parse_override(argument: str) -> Override:
     try:
         override = OverridesParser.create().parse_override(argument)
     except HydraException:
-        raise BadInput(f"cannot read {argument!r}: give key=value, for instance train.steps=100") from None
+        quoted = ", text with spaces or = in quotes, as in launcher.setup=['export A=1']" if "[" in argument else ""
+        raise BadInput(f"cannot read {argument!r}: give key=value, for instance train.steps=100{quoted}") from None
     if override.is_delete():
         raise BadInput(f"cannot delete a key ({argument}); give it another value")
     return override

@@ -70,10 +70,10 @@ def make_train_step(
     return train_step
 
 
-def make_predict(graph: Any) -> Callable[[Any, Any, Batch], tuple[Int[Array, "B"], Float[Array, "B"]]]:
+def make_predict(graph: Any) -> Callable[[Any, Any, Batch], tuple[Int[Array, " B"], Float[Array, " B"]]]:
     """The prediction `(params, rest, batch) -> (most likely class, cross-entropy)`, one of each an example."""
 
-    def predict(params: Any, rest: Any, batch: Batch) -> tuple[Int[Array, "B"], Float[Array, "B"]]:
+    def predict(params: Any, rest: Any, batch: Batch) -> tuple[Int[Array, " B"], Float[Array, " B"]]:
         model = nnx.merge(graph, params, rest)
         logits = model(batch.tokens, real_tokens(batch))
         loss = optax.softmax_cross_entropy_with_integer_labels(logits, batch.labels)

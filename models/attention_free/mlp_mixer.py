@@ -13,9 +13,9 @@ def mix_tokens(
     x: Float[Array, "B L D"],
     mask: Bool[Array, "B L"] | None,
     weight1: Float[Array, "F M"],
-    bias1: Float[Array, "F"],
+    bias1: Float[Array, " F"],
     weight2: Float[Array, "M F"],
-    bias2: Float[Array, "M"],
+    bias2: Float[Array, " M"],
 ) -> Float[Array, "B L D"]:
     """W2 gelu(W1 x + b1) + b2 along the length, of which a sequence shorter than M takes the first L.
 

@@ -14,7 +14,7 @@ SELF = -5e4  # logit of a token with itself: any other key beats it, so that it 
 
 
 def lsh_buckets(
-    qk: Float[Array, "B L H K"], rotations: Float[Array, "#H K R M"], count: Int[Array, "B"] | None = None
+    qk: Float[Array, "B L H K"], rotations: Float[Array, "#H K R M"], count: Int[Array, " B"] | None = None
 ) -> Int[Array, "B H R L"]:
     """The bucket of every token in R rounds of hashing: the largest of [x R, -x R], of 2 M buckets.
 

@@ -21,7 +21,7 @@ from models.attention import (
 from models.mixer import AttentionMixer, Drawn, Growth, Sizes
 
 
-def place_random_blocks(draws: Float[Array, "H N R"], last: Int[Array, "B"]) -> Int[Array, "B H N R"]:
+def place_random_blocks(draws: Float[Array, "H N R"], last: Int[Array, " B"]) -> Int[Array, "B H N R"]:
     """Turns uniform draws in [0, 1) into block numbers for blocks of queries 1 .. last - 1; -1 where there is none.
 
     Row i may take any block but its window and the two global ones. These are cut into R equal ranges and one block is
@@ -91,7 +91,7 @@ def bigbird_attention(
     return from_blocks(out, length)
 
 
-def last_blocks(mask: Bool[Array, "B L"] | None, batch: int, length: int, block_size: int) -> Int[Array, "B"]:
+def last_blocks(mask: Bool[Array, "B L"] | None, batch: int, length: int, block_size: int) -> Int[Array, " B"]:
     """Number of the last block with a real token, of each example."""
     return jnp.maximum(-(-real_lengths(mask, batch, length) // block_size) - 1, 0)
 
@@ -124,7 +124,7 @@ class BigBird(AttentionMixer):
         shape = (self.heads, -(-sizes.max_length // block_size), random_blocks)
         self.draws = Drawn(jax.random.uniform(rngs.params(), shape))
 
-    def random_blocks(self, last: Int[Array, "B"], count: int) -> Int[Array, "B H N R"]:
+    def random_blocks(self, last: Int[Array, " B"], count: int) -> Int[Array, "B H N R"]:
         """The random blocks of the first `count` blocks of queries, for examples whose last real block is `last`."""
         return place_random_blocks(self.draws[:, :count], last)
 

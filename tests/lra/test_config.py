@@ -114,6 +114,7 @@ def test_a_value_out_of_range_is_named(argument, named):
         (["model=bigbird", "results="], "results= names no folder"),
         (["model=bigbird", "work_dir="], "work_dir= names no folder"),
         (["model=bigbird", "train.steps"], "cannot read 'train.steps'"),
+        (["model=bigbird", "launcher.setup=[export A=1]"], "in quotes, as in launcher.setup=['export A=1']"),
         (["model=bigbird", "~train.steps"], "cannot delete a key"),
         (["model=bigbird", "train.steps=1,2"], "lists of values are for model, task, preset and seed only"),
         (["model=bigbird", "hydra.run.dir=x"], "unknown key 'hydra.run.dir'"),
