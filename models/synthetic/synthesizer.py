@@ -58,8 +58,8 @@ def synthesizer_attention(
         def attend(example: tuple[Array, Array, Array, list[Array], list[tuple[Array, ...]]]) -> Sums:
             which, bias, values, rows, shared = example
             logits = sum(part.logits(row, *more) for part, row, more in zip(parts, rows, shared, strict=True))
-            own = drop and drop.at(number * batch + which)
-            peak, total, weights = exponentials(logits + bias[None], own)
+            draws = drop and drop.at(number * batch + which)
+            peak, total, weights = exponentials(logits + bias[None], draws)
             weights = weights.astype(values.dtype)
             return Sums(peak, total, jnp.einsum("sj,vj->sv", weights, values, preferred_element_type=wide))
 
