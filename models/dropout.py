@@ -12,6 +12,8 @@ def drop_entries(x: Float[Array, "*N D"], rate: float, key: Array) -> Float[Arra
     the usual four takes a quarter of the random numbers, and a quarter of the memory that they wait in.
     """
     of_256 = min(max(round(rate * 256), 1), 255)
-    words = jax.random.bits(key, (*x.shape[:-1], -(-x.shape[-1] // 4)), jnp.uint32)
-    draws = jax.lax.bitcast_convert_type(words, jnp.uint8).reshape(*x.shape[:-1], -1)[..., : x.shape[-1]]
+    *outer, width = x.shape
+    words = -(-width // 4)
+    bits = jax.random.bits(key, (*outer, words), jnp.uint32)
+    draws = jax.lax.bitcast_convert_type(bits, jnp.uint8).reshape(*outer, 4 * words)[..., :width]
     return jnp.where(draws >= of_256, x / (1 - of_256 / 256), 0)

@@ -26,3 +26,7 @@ def test_the_key_decides() -> None:
     first, again, other = (np.asarray(drop_entries(x, 0.5, jax.random.key(seed))) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert (first != other).mean() > 0.3
+
+
+def test_nothing_to_drop_from_is_no_error() -> None:
+    assert drop_entries(jnp.ones((2, 0, 4, 9)), 0.1, jax.random.key(0)).shape == (2, 0, 4, 9)
