@@ -16,8 +16,6 @@ from lra.gallery import contact, pictures
 from lra.gallery.__main__ import main, model_of, options, settings
 from lra.gallery.weights import Mixing, at_initialisation, attend_inputs, mixing_weights, trained
 from lra.report import style
-from lra.runs import prepare
-from lra.train import Best, Training
 from lra.variants import variant_names
 from models.attention_free.mlp_mixer import MLPMixer
 from models.dense.transformer import Transformer
@@ -27,7 +25,7 @@ from models.patterns.longformer import Longformer
 from tasks.listops import encode
 from tasks.listops_generator import evaluate
 from tasks.task import Split, Task
-from tests.lra import tiny
+from tests.lra.stopped import stopped
 
 SIZES = Sizes(dim=12, heads=2, qkv_dim=8, mlp_dim=8, max_length=10)
 LECTURE = [
@@ -184,16 +182,7 @@ def test_a_run_of_another_version_is_refused(tmp_path, capsys):
 
 
 def test_a_trained_run_is_drawn_and_left_alone(tmp_path, encoded):
-    run = tiny.run_of(*tiny.places(tmp_path, encoded), "encoder.layers=1")
-    specification = run.specification()
-    prepare(run.work_folder, specification)
-    belongs_to = {"run": specification["hash"], "data": run.task.fingerprint}
-    training = Training(run.config, run.task, run.work_folder, belongs_to, pytest.fail)
-    best = jax.tree.map(lambda leaf: 3 * leaf, training.best.params)
-    training.best = Best(0.5, 2, best, training.best.rest)
-    training.state = training.state._replace(step=jnp.int32(2))
-    training.save(2)
-    training.checkpoints.close()
+    run, training = stopped(tmp_path, encoded, "encoder.layers=1", step=2, times=3)
     before = {path: path.stat().st_mtime_ns for path in run.work_folder.rglob("*")}
 
     drawn = trained(run.work_folder, 8)
@@ -203,7 +192,7 @@ def test_a_trained_run_is_drawn_and_left_alone(tmp_path, encoded):
     tokens = split.sequence(example)[:8].astype(np.int32)
     assert drawn.weights.shape == (1, 2, 9, 9)  # the class token in front
     classifier = build_classifier(run.config.model, run.config.encoder, seed=0, **training.sizes)
-    nnx.update(classifier, best)
+    nnx.update(classifier, training.best.params)
     layer: Any = classifier.encoder.layers[0]
     x, _ = classifier.embedding(jnp.asarray(tokens)[None], None)
     q, k, _ = (np.asarray(a)[0] for a in layer.mixer.inputs(layer.mixer_norm(x)))

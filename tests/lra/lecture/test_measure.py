@@ -15,14 +15,12 @@ from lra.flops import program_flops
 from lra.lecture import features, orders, reach, record, share
 from lra.lecture.__main__ import main
 from lra.lecture.trained import Trained, attention_weights, low_rank, needed
-from lra.runs import prepare
 from lra.soak import keep_all_programs
 from lra.subject import fast_jit
 from lra.timing import Program
-from lra.train import Best, Training
 from models.dense.transformer import Transformer
 from models.mixer import Sizes
-from tests.lra import tiny
+from tests.lra.stopped import stopped
 
 CLASSES = (share.WithoutAttention, Transformer)
 
@@ -44,16 +42,7 @@ def test_needed_counts_the_largest_values():
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory, encoded) -> Path:
     """The work folder of a tiny run that is complete, whose best parameters are twice the first ones."""
-    run = tiny.run_of(*tiny.places(tmp_path_factory.mktemp("finished"), encoded), "encoder.layers=2")
-    specification = run.specification()
-    prepare(run.work_folder, specification)
-    belongs_to = {"run": specification["hash"], "data": run.task.fingerprint}
-    training = Training(run.config, run.task, run.work_folder, belongs_to, pytest.fail)
-    best = jax.tree.map(lambda leaf: 2 * leaf, training.best.params)
-    training.best = Best(0.5, 3, best, training.best.rest)
-    training.state = training.state._replace(step=jnp.int32(3))
-    training.save(3)
-    training.checkpoints.close()
+    run, _ = stopped(tmp_path_factory.mktemp("finished"), encoded, "encoder.layers=2", step=3, times=2)
     (run.work_folder / child.OUTCOME_FILE).write_text('{"status": "complete", "error": null}')
     return run.work_folder
 
