@@ -7,9 +7,9 @@ Image i of a seed is the same whatever else is made, on however many cores: imag
 is in one is decided by the parameters, the seed and the shard's number alone.
 
 A score on these images is to be read beside what the positions of the markers give away by themselves: measured on hard
-images, 67 % of the labels at 32 pixels, 69 % at 64, 51 % at 128, and 70 % on the short form of 20. That is the
-original's doing: at the smaller sizes the first contour sets out to the upper left only (`_seedable` in
-`tasks.pathfinder_stamps`) and ends elsewhere than the second.
+images, 67 % of the labels at 32 pixels, 69 % at 64, 51 % at 128. That is the original's doing: at the smaller sizes the
+first contour sets out to the upper left only (`_seedable` in `tasks.pathfinder_stamps`) and ends elsewhere than the
+second. The short form, which is ours, has `even_markers`.
 """
 
 import json
@@ -26,10 +26,10 @@ import numpy as np
 
 from tasks.cache import Report
 from tasks.errors import DataError
-from tasks.pathfinder_snakes import Pairs, Window, grow_distractors, grow_pairs
+from tasks.pathfinder_snakes import Pairs, Window, grow_distractors, grow_even_pairs, grow_pairs
 from tasks.pathfinder_stamps import PaddleShape, PaddleTable, marker, paddle_table
 
-VERSION = 1  # rises whenever the same parameters and seed would give other images
+VERSION = 2  # rises whenever the same parameters and seed would give other images, or parameters are added
 SHARD = 100
 DIFFICULTY = {"easy": 6, "intermediate": 9, "hard": 14}  # paddles a contour
 SHORT = 5  # paddles a contour of the short form, which was never released
@@ -49,6 +49,8 @@ class PathfinderParameters:
         marker_radius: of the two discs.
         distractor_paddles: in all distractors together, where every one finds a place.
         contrast, target_contrast: brightness of paddles, and by how much that of the two contours differs from it.
+        even_markers: the markers' positions do not tell the label, as they do in the original. Contours set out in all
+            directions, only pairs stay whose ends lie equally far from the starts, and images are turned and mirrored.
     """
 
     size: int
@@ -64,6 +66,7 @@ class PathfinderParameters:
     contrast: float
     target_contrast: float = 1.0
     antialias: int = 2
+    even_markers: bool = False
 
     def __post_init__(self) -> None:
         if self.contour_length < 3:
@@ -117,7 +120,7 @@ def pathfinder_parameters(size: int, contour_length: int, name: str = "matched")
     pixels could be had: there `matched` doubles the distractors likewise and keeps the documented contrast.
 
     `short` is no released set but the same law made small, for preset mini: 20 pixels, the paddles and markers of 32,
-    contours of 5.
+    contours of 5, and even markers.
 
     Raises:
         DataError: if the size, the length or the name is none of these.
@@ -127,7 +130,7 @@ def pathfinder_parameters(size: int, contour_length: int, name: str = "matched")
     for value, known in ((size, _INK[name]), (contour_length, [SHORT] if name == "short" else DIFFICULTY.values())):
         if value not in known:
             raise DataError(f"{value!r} is none of the {name} parameters {sorted(known)}")
-    return PathfinderParameters(size, contour_length, *_GEOMETRY[size], *_INK[name][size])
+    return PathfinderParameters(size, contour_length, *_GEOMETRY[size], *_INK[name][size], even_markers=name == "short")
 
 
 def example_type(size: int) -> np.dtype:
@@ -163,8 +166,9 @@ def _draw(examples: np.ndarray, parameters: PathfinderParameters, margin: int, r
     """Fills in examples whose label and margin are set, all with one margin."""
     shape = parameters.shape(margin)
     window = Window(parameters.size, parameters.padding, shape.guard)
-    table = paddle_table(shape, window.stride)
-    pairs = grow_pairs(len(examples), parameters.contour_length, parameters.seed_distance, window, table, rng)
+    table = paddle_table(shape, window.stride, every_direction=parameters.even_markers)
+    grow = grow_even_pairs if parameters.even_markers else grow_pairs
+    pairs = grow(len(examples), parameters.contour_length, parameters.seed_distance, window, table, rng)
     canvas = np.zeros(pairs.canvas.shape, np.float32)
     rows = np.arange(len(examples))[:, None, None]
     _ink(canvas, rows, pairs.anchor, pairs.orientation, parameters.contrast * parameters.target_contrast, table)
@@ -178,6 +182,8 @@ def _draw(examples: np.ndarray, parameters: PathfinderParameters, margin: int, r
     _choose_markers(examples, pairs, window, rng)
     for example, drawing in zip(examples, window.crop(canvas), strict=True):
         example["image"] = _mark(drawing, example["origin"], example["terminal"], parameters)
+    if parameters.even_markers:
+        _turn(examples, rng)
     return examples
 
 
@@ -215,6 +221,18 @@ def _mark(
     ]
     image = np.maximum(drawing, np.maximum(*discs)).astype(np.float64)
     return np.floor(255 * image / image.max()).astype(np.uint8)
+
+
+def _turn(examples: np.ndarray, rng: np.random.Generator) -> None:
+    """Turns and mirrors each example into one of the eight ways that a square lies on itself."""
+    upside_down, left_right, diagonal = rng.random((3, len(examples))) < 0.5
+    for axis, chosen in enumerate((upside_down, left_right)):
+        examples["image"][chosen] = np.flip(examples["image"][chosen], axis + 1)
+        for end in ("origin", "terminal"):
+            examples[end][chosen, axis] = examples["image"].shape[1] - 1 - examples[end][chosen, axis]
+    examples["image"][diagonal] = examples["image"][diagonal].swapaxes(1, 2)
+    for end in ("origin", "terminal"):
+        examples[end][diagonal] = examples[end][diagonal][:, ::-1]
 
 
 def generate(parameters: PathfinderParameters, count: int, seed: int, first: int = 0) -> np.ndarray:

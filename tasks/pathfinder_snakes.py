@@ -23,6 +23,7 @@ DEAD_END = 1e-4 * FULL  # the least total weight of the candidates
 DRAWS = 3  # of one paddle before its snake is given up
 DISTRACTOR_ATTEMPTS = 5  # before one distractor is left out
 CIRCLE = direction(np.arange(360) * np.pi / 180)
+EVEN = 1.0  # pixels by which distances between starts and ends may differ where markers must not tell the label
 BATCH = 256  # pairs growing at once: enough to hide numpy's cost per call, few enough for the processor's cache
 
 
@@ -204,6 +205,20 @@ def grow_pairs(
     last = np.arange(count) * window.area
     occupy(pairs.canvas, Snakes(last, last, pairs.orientation[:, 1, -1], pairs.anchor[:, 1, -1]), table)
     return pairs
+
+
+def grow_even_pairs(
+    count: int, paddles: int, seed_distance: int, window: Window, table: PaddleTable, rng: np.random.Generator
+) -> Pairs:
+    """Like `grow_pairs`, of which those are kept whose two ends lie equally far from either start, to a pixel."""
+    kept: list[Pairs] = []
+    while sum(len(pairs.canvas) for pairs in kept) < count:
+        pairs = grow_pairs(BATCH, paddles, seed_distance, window, table, rng)
+        start, end = (window.point(pairs.anchor[:, :, paddle]) for paddle in (0, -1))
+        distance = np.linalg.norm(start[:, :, None] - end[:, None], axis=-1)
+        even = np.flatnonzero((abs(distance[:, :, 0] - distance[:, :, 1]) <= EVEN).all(axis=1))
+        kept.append(Pairs(*(part[even] for part in pairs)))
+    return Pairs(*(np.concatenate(parts)[:count] for parts in zip(*kept, strict=True)))
 
 
 def free_tails(taken: np.ndarray, body: np.ndarray, window: Window) -> np.ndarray:

@@ -66,7 +66,7 @@ class PaddleTable:
         forward, backward: [360, 2] real (y, x) steps from a first paddle's tail to its head, and from there to its
             pivot.
         body: for each whole degree the steps [P, 2] to the pixels that a first paddle needs free.
-        seedable: [S] the whole degrees at which a first paddle can start at all.
+        seedable: [S] the whole degrees at which a first paddle may start.
         low, high: [S, 2] for those, the smallest and the largest (y, x) in `body`.
         advance: [O, 2] real step from a contour's pivot to its next one.
         clearance: offsets to the pixels within `margin` of another.
@@ -193,8 +193,11 @@ def _pixels(stamps: list[np.ndarray], least: float, stride: int) -> tuple[np.nda
 
 
 @lru_cache(maxsize=8)
-def paddle_table(shape: PaddleShape, stride: int) -> PaddleTable:
-    """Draws every stamp of `shape` and lays them out for a canvas `stride` pixels wide."""
+def paddle_table(shape: PaddleShape, stride: int, every_direction: bool = False) -> PaddleTable:
+    """Draws every stamp of `shape` and lays them out for a canvas `stride` pixels wide.
+
+    With `every_direction` a first paddle may start at each degree, else only where the original lets it.
+    """
     seeds = DEGREES * math.pi / 180
     ends = candidates(shape)
     ahead = np.array([math.atan2(y, x) for y, x in ends])
@@ -211,7 +214,7 @@ def paddle_table(shape: PaddleShape, stride: int) -> PaddleTable:
     real = np.arange(candidate.shape[1]) < np.array([len(row) for row in choices])[:, None]
     move = ends @ (stride, 1)
     body = [_seed_body(shape, area) for area in areas[: len(seeds)]]
-    seedable = np.flatnonzero([_seedable(steps) for steps in body])
+    seedable = np.flatnonzero([every_direction or _seedable(steps) for steps in body])
     return PaddleTable(
         forward=shape.length * direction(seeds),
         backward=(shape.length + shape.margin) * direction(np.where(seeds < 0, seeds + math.pi, seeds - math.pi)),
