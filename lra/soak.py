@@ -179,19 +179,12 @@ def _attempt(folder: Path, compiled: Path, hooks: Sequence[Callable[[], None]]) 
     with open(folder / "attempts.log", "a") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
-    train.use_compile_cache = lambda folder: keep_all_programs(compiled)
+    keep = train.use_compile_cache
+    train.use_compile_cache = lambda folder: keep(compiled)
     for hook in hooks:
         hook()
     sys.argv = ["lra.train", str(folder), str(os.getppid())]
     child.run(train.work)
-
-
-def keep_all_programs(folder: Path) -> None:
-    """Keeps compiled programs, however small, for the next process."""
-    import jax
-
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 def differences(run: Run, other: Run) -> list[str]:

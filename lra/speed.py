@@ -21,6 +21,7 @@ from lra.hardware import load_average
 from lra.layer import layer_step, random_inputs
 from lra.record import write_json
 from lra.step import TrainState, make_predict, make_train_step, split_model
+from lra.subject import fast_jit
 from lra.timing import Program, compile_program, measure
 from tasks.task import Batch
 
@@ -44,16 +45,20 @@ def _compile_layer(config: BenchConfig, mode: str, length: int) -> Program:
 
 
 def _compile_classifier(config: BenchConfig, mode: str, length: int) -> Program:
-    model = build_classifier(
-        config.model,
-        config.speed.encoder,
-        max_length=length,
-        vocab_size=VOCAB_SIZE,
-        num_classes=NUM_CLASSES,
-        precision=config.speed.precision,
-        seed=config.seed,
-    )
-    graph, params, rest = split_model(model)
+    def classifier() -> tuple[Any, Any, Any]:
+        return split_model(
+            build_classifier(
+                config.model,
+                config.speed.encoder,
+                max_length=length,
+                vocab_size=VOCAB_SIZE,
+                num_classes=NUM_CLASSES,
+                precision=config.speed.precision,
+                seed=config.seed,
+            )
+        )
+
+    graph, params, rest = fast_jit(classifier)()
     batch = random_batch(config.speed.batch_size, length)
     if mode == "inference":
         return compile_program(make_predict(graph), (params, rest, batch))

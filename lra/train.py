@@ -253,9 +253,12 @@ def work(folder: Path, specification: dict[str, Any]) -> tuple[str, str | None]:
 
 
 def use_compile_cache(folder: Path) -> None:
-    """Keeps compiled programs for the next attempt at a run; speed cells do without, since they time compilation."""
+    """Keeps compiled programs for the next attempt or run; speed cells do without, since they time compilation.
+
+    However small: parameters are drawn by some thirty programs that most runs of a sweep have in common.
+    """
     jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 if __name__ == "__main__":

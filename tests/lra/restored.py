@@ -12,8 +12,7 @@ import numpy as np
 
 from lra import child
 from lra.progress import TrainingProgress
-from lra.soak import keep_all_programs
-from lra.train import Training
+from lra.train import Training, use_compile_cache
 from tasks.listops import encode
 from tasks.task import Split
 from tests.lra import tiny
@@ -44,7 +43,7 @@ def log_probabilities(training: Training) -> np.ndarray:
 
 def main(action: str, root: Path, cache: Path, names: list[str]) -> None:
     """Trains or restores every variant."""
-    keep_all_programs(root / "compiled")
+    use_compile_cache(root / "compiled")
     for name in names:
         toy = [f"model.{key}={json.dumps(value)}".replace('"', "") for key, value in VARIANTS[name].toy.items()]
         run = tiny.run_of(*toy, f"train.steps={STEPS}", *tiny.places(root, cache), variant=name)

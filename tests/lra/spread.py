@@ -13,8 +13,7 @@ import numpy as np
 from lra import child, processes
 from lra.devices import join_processes
 from lra.progress import TrainingProgress
-from lra.soak import keep_all_programs
-from lra.train import Interrupted, Training
+from lra.train import Interrupted, Training, use_compile_cache
 from tests.lra import tiny
 
 STEPS = 20
@@ -54,7 +53,7 @@ def train(root: Path, cache: Path, until: int, name: str, *more: str) -> dict[st
 if __name__ == "__main__":
     join_processes()
     root, cache = Path(sys.argv[1]), Path(sys.argv[2])
-    keep_all_programs(root / "compiled")
+    use_compile_cache(root / "compiled")
     found = train(root, cache, int(sys.argv[3]), sys.argv[4])
     if processes.number() == 0:
         np.savez(root / f"{sys.argv[4]}.npz", **found)

@@ -10,9 +10,8 @@ from lra.build import build_classifier
 from lra.config import compose_run
 from lra.optimiser import build_optimiser
 from lra.progress import TrainingProgress
-from lra.soak import keep_all_programs
 from lra.step import TrainState, make_predict, make_train_step, real_tokens, split_model
-from lra.train import Diverged, Training, metrics
+from lra.train import Diverged, Training, metrics, use_compile_cache
 from tasks.task import Batch, Split, Task
 from tests.lra import tiny
 
@@ -22,7 +21,7 @@ LENGTH, CLASSES = 8, 3
 @pytest.fixture(scope="module", autouse=True)
 def programs_kept(compiled):
     """A program that one test has compiled is read by the next."""
-    keep_all_programs(compiled)
+    use_compile_cache(compiled)
     yield
     jax.config.update("jax_enable_compilation_cache", False)
 

@@ -15,9 +15,9 @@ from lra.flops import program_flops
 from lra.lecture import features, orders, reach, record, share
 from lra.lecture.__main__ import main
 from lra.lecture.trained import Trained, attention_weights, low_rank, needed
-from lra.soak import keep_all_programs
 from lra.subject import fast_jit
 from lra.timing import Program
+from lra.train import use_compile_cache
 from models.dense.transformer import Transformer
 from models.mixer import Sizes
 from tests.lra.stopped import stopped
@@ -28,7 +28,7 @@ CLASSES = (share.WithoutAttention, Transformer)
 @pytest.fixture(scope="module", autouse=True)
 def programs_kept(compiled):
     """A program that one test has compiled is read by the next."""
-    keep_all_programs(compiled)
+    use_compile_cache(compiled)
     yield
     jax.config.update("jax_enable_compilation_cache", False)
 
