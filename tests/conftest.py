@@ -32,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
         }
         if config.option.markexpr == "not slow":  # `make test` compiles much and computes little
             os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+            os.environ["XLA_FLAGS"] = "--xla_cpu_use_fusion_emitters=false"  # the older ones compile twice as fast
         for name in (
             "DATA_DIR",
             "RESULTS",

@@ -133,7 +133,7 @@ class BigBird(AttentionMixer):
         count = -(-length // self.block_size)
         row, column = np.arange(count)[:, None], np.arange(count)
         fixed = (abs(row - column) <= 1) | np.isin(column, [0, count - 1]) | np.isin(row, [0, count - 1])
-        chosen = np.asarray(self.random_blocks(jnp.array([count - 1]), count)[0])
+        chosen = np.asarray(jax.jit(self.random_blocks, static_argnums=1)(jnp.array([count - 1]), count)[0])
         drawn = (chosen[..., None] == column).any(2)
         interior = np.isin(row, range(1, count - 1))
         blocks = fixed | (drawn & interior)
