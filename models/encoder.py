@@ -18,6 +18,12 @@ Variant = Callable[..., Mixer | Layer]  # (sizes, *, rngs) -> mixer or layer
 gelu = jax.checkpoint(jax.nn.gelu)
 
 
+@nnx.remat
+def normalised(norm: nnx.LayerNorm, x: Float[Array, "B L D"]) -> Float[Array, "B L D"]:
+    """norm(x), computed again for its gradient, which would otherwise keep two more arrays."""
+    return norm(x)
+
+
 class FeedForward(nnx.Module):
     """Linear, GELU, linear, with dropout after each."""
 
@@ -53,8 +59,8 @@ class EncoderLayer(Layer):
     ) -> tuple[Float[Array, "B L D"], Any]:
         rngs = None if deterministic else rngs
         own = {"rngs": rngs} if self.mixer.stochastic else {}
-        x = x + dropout(self.mixer(self.mixer_norm(x), mask, **own), self.rate, rngs)
-        return x + self.feed_forward(self.feed_forward_norm(x), rngs), carry
+        x = x + dropout(self.mixer(normalised(self.mixer_norm, x), mask, **own), self.rate, rngs)
+        return x + self.feed_forward(normalised(self.feed_forward_norm, x), rngs), carry
 
 
 class Encoder(nnx.Module):

@@ -29,6 +29,22 @@ def test_figures_are_those_of_the_real_step(monkeypatch):
     assert larger.flops > 1.9**2 * found.flops > 0
 
 
+# MiB of the released text model's training step at 4,096 tokens, batch 1
+RELEASED = {
+    "transformer": 3738, "local": 478, "sparse_transformer": 3738, "longformer": 4226, "linformer": 452,
+    "reformer": 946, "sinkhorn": 584, "synthesizer": 7408, "bigbird": 1040, "linear_transformer": 488,
+    "performer": 508,
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RELEASED)
+def test_memory_is_no_more_than_the_releases(name):
+    config = compose_run([f"model={name}", "task=text", "preset=lra", "seed=0", "train.batch_size=1"])
+    found = plan(config, {"max_length": 4096, "vocab_size": 257, "num_classes": 2, "paired": False})
+    assert found.temp_bytes <= RELEASED[name] * 2**20
+
+
 def test_nothing_of_the_model_is_allocated(monkeypatch):
     """Parameters of 2 GiB would show among the living arrays, and take their time."""
     config = compose_run(tiny.overrides("encoder.dim=16384", "encoder.mlp_dim=16384", "encoder.layers=1"))
