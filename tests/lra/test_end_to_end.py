@@ -35,7 +35,7 @@ def start(arguments, environment):
 
 
 def test_interrupted_and_run_again(tmp_path, encoded, environment):
-    steps = 120
+    steps = 60
     more = [f"train.steps={steps}", "train.evaluate_every=10", "speed.modes=[inference]"]
     arguments = [
         "model=transformer",

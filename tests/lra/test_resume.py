@@ -16,10 +16,9 @@ from lra.soak import attempt, committed, differences, last_arrays, start_attempt
 from tests.lra import tiny
 
 SEED, KILLS, KILLS_IN_A_SAVE = 20_260_401, 20, 8
-QUICK_KILLS, QUICK_KILLS_IN_A_SAVE = 5, 3
-STEPS, EVERY = 90, 2
+QUICK_KILLS, QUICK_KILLS_IN_A_SAVE = 3, 2
+STEPS, QUICK_STEPS, EVERY = 90, 40, 2
 EVENTS = 24  # operations on the files of one save, its commit included
-LONG = [f"train.steps={STEPS}", f"train.evaluate_every={EVERY}"]
 
 
 def assert_same(run, other):
@@ -29,12 +28,23 @@ def assert_same(run, other):
     assert len(np.load(run.work_folder / PREDICTIONS_FILE)["id"]) == tiny.TEST_EXAMPLES
 
 
+def long_run(root, encoded, steps):
+    return tiny.run_of(
+        f"train.steps={steps}", f"train.evaluate_every={EVERY}", *tiny.places(root / f"{steps}", encoded)
+    )
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory, encoded, compiled):
-    """The run that nobody interrupts."""
-    run = tiny.run_of(*LONG, *tiny.places(tmp_path_factory.mktemp("undisturbed"), encoded))
-    assert attempt(run, compiled) == (0, {"status": "complete", "error": None})
-    return run
+    """The run of so many steps that nobody interrupts."""
+
+    @functools.cache
+    def finished(steps):
+        run = long_run(tmp_path_factory.mktemp("undisturbed"), encoded, steps)
+        assert attempt(run, compiled) == (0, {"status": "complete", "error": None})
+        return run
+
+    return finished
 
 
 def kill_at_step(number):
@@ -78,13 +88,13 @@ def kill_in_save(number, event):
 
 
 @pytest.mark.parametrize(
-    ("kills", "in_a_save", "unfinished"),
+    ("steps", "kills", "in_a_save", "unfinished"),
     [
-        pytest.param(QUICK_KILLS, QUICK_KILLS_IN_A_SAVE, 1, id="five"),
-        pytest.param(KILLS, KILLS_IN_A_SAVE, 5, id="twenty", marks=pytest.mark.slow),
+        pytest.param(QUICK_STEPS, QUICK_KILLS, QUICK_KILLS_IN_A_SAVE, 1, id="three"),
+        pytest.param(STEPS, KILLS, KILLS_IN_A_SAVE, 5, id="twenty", marks=pytest.mark.slow),
     ],
 )
-def test_killed_at_seeded_points(tmp_path, encoded, compiled, undisturbed, kills, in_a_save, unfinished):
+def test_killed_at_seeded_points(tmp_path, encoded, compiled, undisturbed, steps, kills, in_a_save, unfinished):
     draw = random.Random(SEED)
     hooks = [
         functools.partial(kill_in_save, 2, draw.randint(1, EVENTS))
@@ -93,14 +103,14 @@ def test_killed_at_seeded_points(tmp_path, encoded, compiled, undisturbed, kills
         for number in range(kills)
     ]
     draw.shuffle(hooks)
-    run = tiny.run_of(*LONG, *tiny.places(tmp_path, encoded))
+    run = long_run(tmp_path, encoded, steps)
     reached = 0
     for hook in hooks:
         assert attempt(run, compiled, hook) == (-signal.SIGKILL, None), hook
         before, reached = reached, committed(run)[-1]
         assert reached > before, f"{hook} made no progress"
     assert attempt(run, compiled) == (0, {"status": "complete", "error": None})
-    assert_same(run, undisturbed)
+    assert_same(run, undisturbed(steps))
     log = (run.work_folder / "attempts.log").read_text()
     assert log.count("goes on after step") == kills
     assert "can't be used" not in log  # a kill never leaves a damaged checkpoint under its final name
@@ -108,7 +118,7 @@ def test_killed_at_seeded_points(tmp_path, encoded, compiled, undisturbed, kills
 
 
 def test_killed_by_the_clock(tmp_path, encoded, compiled, undisturbed):
-    run = tiny.run_of(*LONG, *tiny.places(tmp_path, encoded))
+    run = long_run(tmp_path, encoded, QUICK_STEPS)
     process = start_attempt(run, compiled)
     while len(committed(run)) < 2:
         time.sleep(0.01)
@@ -117,7 +127,7 @@ def test_killed_by_the_clock(tmp_path, encoded, compiled, undisturbed):
     process.join()
     assert process.exitcode == -signal.SIGKILL, "it was done before the kill"
     assert attempt(run, compiled) == (0, {"status": "complete", "error": None})
-    assert_same(run, undisturbed)
+    assert_same(run, undisturbed(QUICK_STEPS))
 
 
 @pytest.fixture(scope="module")
