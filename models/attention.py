@@ -188,7 +188,7 @@ def attend_by_blocks(
     """
     require_boolean(mask)
     batch, length, heads, width = q.shape
-    queries = to_blocks(q, min(block_size, length)).transpose(0, 3, 1, 2, 4)
+    queries = to_blocks(q, even_block_size(length, block_size)).transpose(0, 3, 1, 2, 4)
     count = queries.shape[2]
     wide = jnp.promote_types(q.dtype, jnp.float32)
     scale = width**-0.5 if scale is None else scale
@@ -218,6 +218,11 @@ def pad_length(x: Shaped[Array, "B L *rest"], before: int, after: int) -> Shaped
 def to_blocks(x: Shaped[Array, "B L *rest"], size: int) -> Shaped[Array, "B N S *rest"]:
     """Cuts the length into contiguous blocks of `size`, the last one filled up with zeros (False in a mask)."""
     return pad_length(x, 0, -x.shape[1] % size).reshape(x.shape[0], -1, size, *x.shape[2:])
+
+
+def even_block_size(length: int, about: int) -> int:
+    """The size of equal blocks that fill the length: 129 positions are one block, not one of 128 and 127 of padding."""
+    return -(-length // max(1, round(length / about)))
 
 
 def from_blocks(x: Shaped[Array, "B N S *rest"], length: int) -> Shaped[Array, "B L *rest"]:

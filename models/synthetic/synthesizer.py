@@ -8,7 +8,17 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
-from models.attention import Drop, Sums, each, exponentials, joined, recomputed, require_boolean, to_blocks
+from models.attention import (
+    Drop,
+    Sums,
+    each,
+    even_block_size,
+    exponentials,
+    joined,
+    recomputed,
+    require_boolean,
+    to_blocks,
+)
 from models.mixer import AttentionMixer, Growth, Sizes, split_heads
 
 FORMS = ("random", "factorized_random", "dense", "factorized_dense", "dot")
@@ -42,7 +52,7 @@ def synthesizer_attention(
     """
     require_boolean(mask)
     batch, length, heads, width = v.shape
-    size = min(block_size, length)
+    size = even_block_size(length, block_size)
     count = -(-length // size)
     wide = jnp.promote_types(v.dtype, jnp.float32)
     real = jnp.ones((batch, length), bool) if mask is None else mask

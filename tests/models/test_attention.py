@@ -7,6 +7,7 @@ import pytest
 
 from models.attention import (
     dense_attention,
+    even_block_size,
     from_blocks,
     masked_softmax,
     real_lengths,
@@ -108,3 +109,11 @@ def test_elu_plus_one_stays_above_zero(dtype: type, x: float) -> None:
     assert value > 0
     assert slope > 0
     assert float(value) == pytest.approx(np.exp(x), rel=1e-2)
+
+
+def test_even_blocks_hold_a_length_with_little_padding():
+    assert [even_block_size(length, 128) for length in (1, 128, 129, 191, 257, 4097)] == [1, 128, 129, 191, 129, 129]
+    for length in range(1, 700):
+        size = even_block_size(length, 128)
+        assert size < 2 * 128
+        assert -length % size <= length / 128, "about one position of each block is padding at most"
