@@ -18,10 +18,10 @@ Variant = Callable[..., Mixer | Layer]  # (sizes, *, rngs) -> mixer or layer
 gelu = jax.checkpoint(jax.nn.gelu)
 
 
-@nnx.remat
 def normalised(norm: nnx.LayerNorm, x: Float[Array, "B L D"]) -> Float[Array, "B L D"]:
     """norm(x), computed again for its gradient, which would otherwise keep two more arrays."""
-    return norm(x)
+    graph, state = nnx.split(norm)  # nnx.remat would ask of a caller to hand the whole model through every transform
+    return jax.checkpoint(lambda state, x: nnx.merge(graph, state)(x))(state, x)
 
 
 class FeedForward(nnx.Module):
