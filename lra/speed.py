@@ -7,6 +7,7 @@ cell's and nobody else's.
 """
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,20 +46,17 @@ def _compile_layer(config: BenchConfig, mode: str, length: int) -> Program:
 
 
 def _compile_classifier(config: BenchConfig, mode: str, length: int) -> Program:
-    def classifier() -> tuple[Any, Any, Any]:
-        return split_model(
-            build_classifier(
-                config.model,
-                config.speed.encoder,
-                max_length=length,
-                vocab_size=VOCAB_SIZE,
-                num_classes=NUM_CLASSES,
-                precision=config.speed.precision,
-                seed=config.seed,
-            )
-        )
-
-    graph, params, rest = fast_jit(classifier)()
+    build = partial(
+        build_classifier,
+        config.model,
+        config.speed.encoder,
+        max_length=length,
+        vocab_size=VOCAB_SIZE,
+        num_classes=NUM_CLASSES,
+        precision=config.speed.precision,
+        seed=config.seed,
+    )
+    graph, params, rest = fast_jit(lambda: split_model(build()))()
     batch = random_batch(config.speed.batch_size, length)
     if mode == "inference":
         return compile_program(make_predict(graph), (params, rest, batch))
