@@ -1,4 +1,8 @@
-"""The devices that a run spreads its batches over: those of one process, or of several joined by `jax.distributed`."""
+"""The devices that a run spreads its batches over: those of one process, or of several joined by `jax.distributed`.
+
+The cores of a CPU count as devices of their own: XLA works on one operation of a small model at a time, which two cores
+can't share well, but on a part of the batch each.
+"""
 
 import json
 import os
@@ -9,20 +13,40 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from lra import processes
+from lra import hardware, processes
 from lra.errors import BadInput
+
+MOST_CORES = 8  # that become devices; with more of them XLA has several cores for each one's operations
+COUNT_FLAG = "--xla_force_host_platform_device_count"
+PATIENCE_FLAG = "--xla_cpu_collective_call_terminate_timeout_seconds"
+
+
+def find_devices() -> None:
+    """Joins the processes that this run is started in, or makes devices of its cores; before anything else asks jax."""
+    if processes.count() > 1:
+        join_processes()
+    elif hardware.accelerator() is None:
+        divide_cores()
+
+
+def divide_cores() -> None:
+    """Makes a device of each core, unless JAX_NUM_CPU_DEVICES or XLA_FLAGS says how many there are."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if "JAX_NUM_CPU_DEVICES" not in os.environ and COUNT_FLAG not in flags:
+        jax.config.update("jax_num_cpu_devices", min(hardware.describe()["count"], MOST_CORES))
+    if PATIENCE_FLAG not in flags:  # else 40 seconds after which a device that waits for others ends the process
+        os.environ["XLA_FLAGS"] = f"{flags} {PATIENCE_FLAG}={24 * 3600}"
 
 
 def join_processes() -> None:
-    """Joins the processes that this run is started in, if there are several; before anything else asks jax."""
-    if processes.count() > 1:
-        own = "JAX_NUM_PROCESSES" in os.environ  # jax reads the address by itself, and finds its way on Slurm and TPU
-        jax.distributed.initialize(
-            num_processes=processes.count() if own else None, process_id=processes.number() if own else None
-        )
-        if processes.alone_on_its_node() and "JAX_LOCAL_DEVICE_IDS" not in os.environ:
-            for kind in ("cuda", "rocm"):  # jax has given each task of the Slurm step a single GPU
-                jax.config.update(f"jax_{kind}_visible_devices", "all")
+    """Makes one run of several processes."""
+    own = "JAX_NUM_PROCESSES" in os.environ  # jax reads the address by itself, and finds its way on Slurm and TPU
+    jax.distributed.initialize(
+        num_processes=processes.count() if own else None, process_id=processes.number() if own else None
+    )
+    if processes.alone_on_its_node() and "JAX_LOCAL_DEVICE_IDS" not in os.environ:
+        for kind in ("cuda", "rocm"):  # jax has given each task of the Slurm step a single GPU
+            jax.config.update(f"jax_{kind}_visible_devices", "all")
 
 
 class Devices:

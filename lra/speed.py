@@ -56,12 +56,16 @@ def _compile_classifier(config: BenchConfig, mode: str, length: int) -> Program:
         precision=config.speed.precision,
         seed=config.seed,
     )
-    graph, params, rest = fast_jit(lambda: split_model(build()))()
-    batch = random_batch(config.speed.batch_size, length)
-    if mode == "inference":
-        return compile_program(make_predict(graph), (params, rest, batch))
     optimiser = optax.adamw(1e-4)
-    state = TrainState(params, rest, optimiser.init(params), jnp.zeros((), jnp.int32))
+
+    def begin() -> tuple[Any, TrainState, Batch]:
+        graph, params, rest = split_model(build())
+        state = TrainState(params, rest, optimiser.init(params), jnp.zeros((), jnp.int32))
+        return graph, state, random_batch(config.speed.batch_size, length)
+
+    graph, state, batch = fast_jit(begin)()
+    if mode == "inference":
+        return compile_program(make_predict(graph), (state.params, state.rest, batch))
     return compile_program(make_train_step(graph, optimiser, jax.random.key(0)), (state, batch), advances=True)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lra import child, processes
-from lra.devices import join_processes
+from lra.devices import find_devices
 from lra.progress import TrainingProgress
 from lra.train import Interrupted, Training, use_compile_cache
 from tests.lra import tiny
@@ -51,7 +51,7 @@ def train(root: Path, cache: Path, until: int, name: str, *more: str) -> dict[st
 
 
 if __name__ == "__main__":
-    join_processes()
+    find_devices()
     root, cache = Path(sys.argv[1]), Path(sys.argv[2])
     use_compile_cache(root / "compiled")
     found = train(root, cache, int(sys.argv[3]), sys.argv[4])

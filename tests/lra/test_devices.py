@@ -13,7 +13,7 @@ import pytest
 
 from lra import record
 from lra.bench import main
-from lra.devices import Devices, join_processes
+from lra.devices import COUNT_FLAG, PATIENCE_FLAG, Devices, join_processes
 from lra.errors import BadInput
 from tests.lra import spread, tiny
 
@@ -109,6 +109,23 @@ def test_a_bench_of_two_processes_leaves_the_files_of_one(tmp_path, encoded):
     assert [row["step"] for row in found["history"]] == [row["step"] for row in right["history"]]
     assert len(list(run.score_file.parent.iterdir())) == 2  # the score and its predictions
     assert record.read_json(run.speed_file)["cells"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "variables", "devices"),
+    [("", {}, 2), (f"{COUNT_FLAG}=3", {}, 3), ("", {"JAX_NUM_CPU_DEVICES": "4"}, 4), (f"{PATIENCE_FLAG}=5", {}, 2)],
+)
+def test_each_core_is_a_device_unless_a_number_is_set(flags, variables, devices):
+    program = (
+        "from lra import hardware; hardware.describe = lambda: {'count': 2}\n"
+        "from lra.devices import find_devices; find_devices()\n"
+        "import jax, os; print(len(jax.devices()), os.environ['XLA_FLAGS'])"
+    )
+    environment = os.environ | {"XLA_FLAGS": flags} | variables
+    said = subprocess.check_output([sys.executable, "-c", program], cwd=ROOT, env=environment, text=True)
+    found, flags_then = said.split(maxsplit=1)
+    assert int(found) == devices
+    assert flags_then.split() == [*flags.split(), *[f"{PATIENCE_FLAG}=86400"] * (PATIENCE_FLAG not in flags)]
 
 
 @pytest.mark.parametrize(("tasks", "visible"), [("1(x2)", "all"), ("2", "1")])
