@@ -21,6 +21,7 @@ from lra.supervise import Supervisor
 
 DRIFT_ALLOWED = 0.15
 REFERENCE_SECONDS = 120.0  # after this long the reference is measured again
+REFERENCE_LASTS = 1.0  # seconds of steps: enough to tell a drift
 REPEATS = 1  # of cells that ran while the machine drifted
 
 CellKey = tuple[str, int, int, str]
@@ -86,6 +87,7 @@ def reference_of(run: Run) -> Cell:
     kept = ("speed.", "protocol=", "limits.", "work_dir=")
     overrides = [text for text in run.overrides[4:] if text.startswith(kept)]
     names = ["model=transformer", *run.overrides[1:4]]
+    overrides.append(f"speed.seconds={min(run.config.speed.seconds, REFERENCE_LASTS)}")
     config = compose_run([*names, *overrides])
     return Cell(Run.of([*names, *overrides], config), config.speed.modes[0].value, min(config.speed.lengths))
 

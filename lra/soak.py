@@ -184,7 +184,7 @@ def _attempt(folder: Path, compiled: Path, hooks: Sequence[Callable[[], None]]) 
     for hook in hooks:
         hook()
     sys.argv = ["lra.train", str(folder), str(os.getppid())]
-    child.run(train.work)
+    child.run(train.work, begin=train.find_devices)
 
 
 def differences(run: Run, other: Run) -> list[str]:

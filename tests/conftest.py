@@ -1,5 +1,6 @@
 """What every test runs under: on the CPU, without a network, with a home and caches of its own."""
 
+import gc
 import os
 import shutil
 import socket
@@ -34,6 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
             os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
             # the older emitters in one piece: half the time to compile
             os.environ["XLA_FLAGS"] = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+            os.environ["JAX_NUM_CPU_DEVICES"] = "1"  # a program for one device compiles sooner
         for name in (
             "DATA_DIR",
             "RESULTS",
@@ -45,6 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
             "WANDB_API_KEY",
         ):
             os.environ.pop(name, None)
+    gc.set_threshold(50_000)  # tracing makes so many objects that looking for garbage took a tenth of the time
     socket.socket.connect = _local_only(socket.socket.connect)  # type: ignore[method-assign]
     socket.socket.connect_ex = _local_only(socket.socket.connect_ex)  # type: ignore[method-assign]
 

@@ -4,6 +4,7 @@ It begins, or goes on, and ends after step `until`; `<root>/<variant>.npz` then 
 what is said of the test split. XLA_FLAGS and JAX_COORDINATOR_ADDRESS decide on devices and processes.
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,11 @@ from tests.lra import tiny
 
 STEPS = 20
 PLAIN = ["encoder.dropout=0", f"train.steps={STEPS}", "train.evaluate_every=7"]
+
+
+def environment_of_users(**more: str) -> dict[str, str]:
+    """The environment without the number of devices that tests set for speed, and with `more`."""
+    return {name: value for name, value in os.environ.items() if name != "JAX_NUM_CPU_DEVICES"} | more
 
 
 class Recording(Training):

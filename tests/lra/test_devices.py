@@ -1,7 +1,6 @@
 """However many devices and processes share a run, it is the same run."""
 
 import functools
-import os
 import socket
 import subprocess
 import sys
@@ -23,7 +22,8 @@ NAMES = [QUICK, "routing", "performer", "sinkhorn"]  # means over the whole batc
 
 
 def start(name, root, cache, *, devices, until=spread.STEPS, more=None):
-    environment = os.environ | {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"} | (more or {})
+    flags = f"--xla_force_host_platform_device_count={devices}"
+    environment = spread.environment_of_users(XLA_FLAGS=flags, **(more or {}))
     program = [sys.executable, "-m", "tests.lra.spread", str(root), str(cache), str(until), name]
     return subprocess.Popen(program, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
 
@@ -97,7 +97,8 @@ def test_a_bench_of_two_processes_leaves_the_files_of_one(tmp_path, encoded):
     def bench(place, **more):
         run = tiny.run_of(*tiny.places(tmp_path / place, encoded))
         program = [sys.executable, "-m", "lra.bench", *run.overrides]
-        return run, subprocess.Popen(program, cwd=ROOT, env=os.environ | more, stderr=subprocess.PIPE, text=True)
+        environment = spread.environment_of_users(**more)
+        return run, subprocess.Popen(program, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
 
     (run, first), (_, second) = (bench("two", **task) for task in two_tasks())
     finish(first, second)
@@ -121,7 +122,7 @@ def test_each_core_is_a_device_unless_a_number_is_set(flags, variables, devices)
         "from lra.devices import find_devices; find_devices()\n"
         "import jax, os; print(len(jax.devices()), os.environ['XLA_FLAGS'])"
     )
-    environment = os.environ | {"XLA_FLAGS": flags} | variables
+    environment = spread.environment_of_users(XLA_FLAGS=flags, **variables)
     said = subprocess.check_output([sys.executable, "-c", program], cwd=ROOT, env=environment, text=True)
     found, flags_then = said.split(maxsplit=1)
     assert int(found) == devices
