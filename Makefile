@@ -28,7 +28,10 @@ EXTRAS ?=
 PYTHON ?=
 
 # Variables go to programs as arguments, never behind their back through the environment.
-unexport VARIANT TASK PRESET SEEDS LAUNCHER RESULTS DATA_DIR ARGS ACCELERATOR EXTRAS PYTHON PYTHONHOME PYTHONSAFEPATH
+variables := VARIANT TASK PRESET SEEDS LAUNCHER RESULTS DATA_DIR ARGS ACCELERATOR EXTRAS PYTHON
+unexport $(variables) PYTHONHOME PYTHONSAFEPATH
+unknown := $(filter-out $(variables),$(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name))))
+$(if $(strip $(unknown)),$(error unknown variable $(strip $(unknown)); allowed: $(variables)))
 
 comma := ,
 space := $() $()

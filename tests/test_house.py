@@ -306,6 +306,12 @@ def test_missing_variant_lists_the_choices(copied_makefile: Path):
         assert "VARIANT is missing" in done.stderr.splitlines()[0]
 
 
+def test_a_misspelt_variable_is_refused(copied_makefile: Path):
+    done = run(["make", "bench", "VARIANT=local", "SEED=7"], cwd=copied_makefile, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "unknown variable SEED; allowed: VARIANT TASK PRESET SEEDS" in done.stderr
+
+
 def test_variables_do_not_leak_into_the_environment(copied_makefile: Path):
     program(copied_makefile / ".venv/bin/python", "env")
     words = [f"{name}=leak" for name in ("VARIANT", "TASK", "SEEDS", "RESULTS", "DATA_DIR", "ARGS", "PYTHON")]
