@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from models.attention import require_boolean
 from models.dropout import drop_entries
+from models.linear import Linear
 from models.mixer import Layer, Mixer, Sizes
 
 Variant = Callable[..., Mixer | Layer]  # (sizes, *, rngs) -> mixer or layer
@@ -29,8 +30,8 @@ class FeedForward(nnx.Module):
 
     def __init__(self, sizes: Sizes, *, rngs: nnx.Rngs) -> None:
         init: dict[str, Any] = {"kernel_init": nnx.initializers.xavier_uniform(), "dtype": sizes.dtype, "rngs": rngs}
-        self.up = nnx.Linear(sizes.dim, sizes.mlp_dim, **init)
-        self.down = nnx.Linear(sizes.mlp_dim, sizes.dim, **init)
+        self.up = Linear(sizes.dim, sizes.mlp_dim, **init)
+        self.down = Linear(sizes.mlp_dim, sizes.dim, **init)
         self.rate = sizes.dropout
 
     def __call__(self, x: Float[Array, "B L D"], rngs: nnx.Rngs | None) -> Float[Array, "B L D"]:

@@ -8,6 +8,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float
 
 from models.attention import Drop, require_boolean
+from models.linear import Linear
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,9 @@ class AttentionMixer(Mixer):
     projected: ClassVar[tuple[str, ...]] = ("query", "key", "value")
     drops_weights: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
-    query: nnx.Linear
-    key: nnx.Linear
-    value: nnx.Linear
+    query: Linear
+    key: Linear
+    value: Linear
 
     def __init__(self, sizes: Sizes, *, rngs: nnx.Rngs) -> None:
         self.heads, self.head_dim = sizes.heads, sizes.head_dim
@@ -164,9 +165,9 @@ class Layer(nnx.Module, Facts):
         raise NotImplementedError
 
 
-def projection(inputs: int, outputs: int, sizes: Sizes, rngs: nnx.Rngs) -> nnx.Linear:
+def projection(inputs: int, outputs: int, sizes: Sizes, rngs: nnx.Rngs) -> Linear:
     """A linear map without bias, Glorot-uniform."""
-    return nnx.Linear(
+    return Linear(
         inputs,
         outputs,
         use_bias=False,

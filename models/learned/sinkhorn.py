@@ -74,7 +74,10 @@ def sinkhorn_attention(
     def attend_head(
         number: Int[Array, ""], shares: Array, queries: Array, keys: Array, values: Array, bias: Array
     ) -> Sums:
-        mixed_keys, mixed_values = (jnp.einsum("nm,msok->nsok", shares.astype(x.dtype), x) for x in (keys, values))
+        # By rows of a whole block: the gradient of `shares` is then a sum over one dimension, as in models/linear.py.
+        mixed_keys, mixed_values = (
+            (shares.astype(x.dtype) @ x.reshape(len(x), -1)).reshape(x.shape) for x in (keys, values)
+        )
         both = (jnp.concatenate(pair, axis=1) for pair in ((mixed_keys, keys), (mixed_values, values)))
         return softmax_sums(queries, *both, bias=bias, drop=drop and drop.at(number))
 

@@ -35,8 +35,12 @@ def sum_length(
     if mask is not None:
         x = jnp.where(mask[..., None], x, 0)
     wide = jnp.promote_types(x.dtype, jnp.float32)
-    rows = along[: x.shape[1]].astype(x.dtype)
-    return jnp.einsum("bld,lr->brd", x, rows, preferred_element_type=wide).astype(x.dtype)
+    batch, length, dim = x.shape
+    rows = along[:length].astype(x.dtype)
+    # Examples side by side: the gradient of `along` is then a sum over one dimension, as in models/linear.py.
+    side_by_side = x.swapaxes(0, 1).reshape(length, batch * dim)
+    out = jnp.einsum("lr,le->re", rows, side_by_side, preferred_element_type=wide).astype(x.dtype)
+    return out.reshape(-1, batch, dim).swapaxes(0, 1)
 
 
 class Linformer(AttentionMixer):

@@ -10,6 +10,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float
 
 from models.attention import Drop, by_heads, dense_attention, joined, require_boolean, softmax_sums
+from models.linear import Linear
 from models.mixer import AttentionMixer, Growth, Sizes, split_heads
 from models.patterns.strided import strided_attention
 
@@ -64,9 +65,9 @@ class Longformer(AttentionMixer):
     paper = "Beltagy et al. 2020, arXiv:2004.05150"
     growth = Growth(1, 1)
     cost = "L * (window + 1 + 2 * len(global_tokens)) * D"
-    global_query: nnx.Linear
-    global_key: nnx.Linear
-    global_value: nnx.Linear
+    global_query: Linear
+    global_key: Linear
+    global_value: Linear
     projected = (*AttentionMixer.projected, "global_query", "global_key", "global_value")
 
     def __init__(

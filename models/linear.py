@@ -1,0 +1,18 @@
+"""The linear map of every projection and feed-forward part."""
+
+from typing import Any
+
+from flax import nnx
+from jaxtyping import Array, Float
+
+
+class Linear(nnx.Linear):
+    """nnx.Linear over one long row of tokens, whatever shape they stand in: [..., D] to [..., E].
+
+    The gradient of the weights is then a sum over one dimension. Over two, examples and tokens, XLA's CPU backend first
+    writes a transposed copy: a sixth of the time of a linear-attention layer at 4,096 tokens.
+    """
+
+    def __call__(self, inputs: Float[Array, "*batch D"], out_sharding: Any = None) -> Float[Array, "*batch E"]:
+        out = super().__call__(inputs.reshape(-1, inputs.shape[-1]), out_sharding)
+        return out.reshape(*inputs.shape[:-1], -1)
