@@ -35,14 +35,15 @@ def _flops(jaxpr: Jaxpr) -> float:
         elif name == "cond":
             total += max(_flops(branch.jaxpr) for branch in parameters["branches"])
         else:
-            inner = sum(_flops(part) for part in _inner(parameters))
+            inner = sum(_flops(part) for part in inner_programs(parameters))
             if name == "while" and inner:
                 raise ValueError("a while loop does not state its trip count; use jax.lax.scan or a static fori_loop")
             total += inner
     return total
 
 
-def _inner(parameters: dict[str, Any]) -> Iterator[Jaxpr]:
+def inner_programs(parameters: dict[str, Any]) -> Iterator[Jaxpr]:
+    """The programs that an operation with these parameters runs."""
     for value in parameters.values():
         for part in value if isinstance(value, list | tuple) else [value]:
             if isinstance(part, ClosedJaxpr):

@@ -1,5 +1,6 @@
 """The linear map of every projection and feed-forward part."""
 
+import math
 from typing import Any
 
 from flax import nnx
@@ -14,5 +15,6 @@ class Linear(nnx.Linear):
     """
 
     def __call__(self, inputs: Float[Array, "*batch D"], out_sharding: Any = None) -> Float[Array, "*batch E"]:
-        out = super().__call__(inputs.reshape(-1, inputs.shape[-1]), out_sharding)
-        return out.reshape(*inputs.shape[:-1], -1)
+        *before, features = inputs.shape
+        out = super().__call__(inputs.reshape(math.prod(before), features), out_sharding)
+        return out.reshape(*before, self.out_features)
