@@ -58,15 +58,17 @@ def _compile_classifier(config: BenchConfig, mode: str, length: int) -> Program:
     )
     optimiser = optax.adamw(1e-4)
 
-    def begin() -> tuple[Any, TrainState, Batch]:
+    def begin() -> tuple[Any, tuple[Any, ...]]:
         graph, params, rest = split_model(build())
-        state = TrainState(params, rest, optimiser.init(params), jnp.zeros((), jnp.int32))
-        return graph, state, random_batch(config.speed.batch_size, length)
+        batch = random_batch(config.speed.batch_size, length)
+        if mode == "inference":
+            return graph, (params, rest, batch)
+        return graph, (TrainState(params, rest, optimiser.init(params), jnp.zeros((), jnp.int32)), batch)
 
-    graph, state, batch = fast_jit(begin)()
+    graph, arguments = fast_jit(begin)()
     if mode == "inference":
-        return compile_program(make_predict(graph), (state.params, state.rest, batch))
-    return compile_program(make_train_step(graph, optimiser, jax.random.key(0)), (state, batch), advances=True)
+        return compile_program(make_predict(graph), arguments)
+    return compile_program(make_train_step(graph, optimiser, jax.random.key(0)), arguments, advances=True)
 
 
 def random_batch(batch_size: int, length: int) -> Batch:

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from lra import child, timing
+from lra import child, speed, timing
 from lra.config import compose_run, dump
 from lra.record import read_json
 from lra.runs import prepare
@@ -53,6 +53,18 @@ def test_memory_of_a_compiled_program(cells):
     arguments = cells["train", 64].argument_bytes
     temporary, total = compiled_bytes(cells["train", 64].compiled)
     assert total - temporary < 1.5 * arguments
+
+
+def test_inference_draws_no_more_than_its_arguments(monkeypatch):
+    """A device counts the most memory ever in use, so an optimiser's state must not even pass through it."""
+    before = {id(array) for array in jax.live_arrays()}
+
+    def compare(step, arguments):
+        drawn = sum(array.nbytes for array in jax.live_arrays() if id(array) not in before)
+        assert drawn <= sum(leaf.nbytes for leaf in jax.tree.leaves(arguments))
+
+    monkeypatch.setattr(speed, "compile_program", compare)
+    compile_cell(config("speed.encoder.dim=64"), "inference", 16)
 
 
 @pytest.mark.parametrize("mode", ["train", "inference"])
