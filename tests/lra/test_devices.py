@@ -22,8 +22,7 @@ NAMES = [QUICK, "routing", "performer", "sinkhorn"]  # means over the whole batc
 
 
 def start(name, root, cache, *, devices, until=spread.STEPS, more=None):
-    flags = f"--xla_force_host_platform_device_count={devices}"
-    environment = spread.environment_of_users(XLA_FLAGS=flags, **(more or {}))
+    environment = spread.environment_of_users(XLA_FLAGS=f"{COUNT_FLAG}={devices}", **(more or {}))
     program = [sys.executable, "-m", "tests.lra.spread", str(root), str(cache), str(until), name]
     return subprocess.Popen(program, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
 
