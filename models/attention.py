@@ -100,14 +100,16 @@ def sums_of_logits(logits: Float[Array, "*N H S J"], v: Float[Array, "*N J H V"]
 
 
 def exponentials(
-    logits: Float[Array, "*N J"], drop: Drop | None = None
-) -> tuple[Float[Array, "*N 1"], Float[Array, "*N 1"], Float[Array, "*N J"]]:
-    """The peak of the logits, the sum of exp(logits - peak), and these weights themselves, some of them dropped."""
+    logits: Float[Array, "..."], drop: Drop | None = None, *, axis: int = -1
+) -> tuple[Float[Array, "..."], Float[Array, "..."], Float[Array, "..."]]:
+    """The peak of the logits over `axis`, that of keys, the sum of exp(logits - peak), and these weights themselves,
+    some of them dropped.
+    """
     # The peak cancels out of every quotient of the sums, so it needs no gradient.
-    peak = jax.lax.stop_gradient(jnp.maximum(logits.max(-1, keepdims=True), jnp.finfo(logits.dtype).min))
+    peak = jax.lax.stop_gradient(jnp.maximum(logits.max(axis, keepdims=True), jnp.finfo(logits.dtype).min))
     peak = checkpoint_name(peak, PEAK)
     weights = jnp.exp(logits - peak)
-    return peak, weights.sum(-1, keepdims=True), drop(weights) if drop else weights
+    return peak, weights.sum(axis, keepdims=True), drop(weights) if drop else weights
 
 
 def _merged(a: Sums, b: Sums) -> Sums:
@@ -177,36 +179,39 @@ def attend_by_blocks(
     v: Float[Array, "B M H V"],
     mask: Bool[Array, "B M"] | None = None,
     *,
-    block_size: int = 128,
+    block_size: int | None = None,
     scale: float | None = None,
     drop: Drop | None = None,
     in_turn: bool | None = None,
 ) -> Float[Array, "B L H V"]:
     """`dense_attention` by blocks of queries; one after the other, never all L x M weights are in memory.
 
-    On a CPU one head of one example follows the other too: the weights at work stay in a core's cache.
+    On a CPU one head of one example follows the other too: the weights at work stay in a core's cache. By default a
+    block has 64 queries, and more where keys are so few that 2^16 weights, 256 KiB, allow it.
     """
     require_boolean(mask)
     batch, length, heads, width = q.shape
+    block_size = block_size or max(64, 2**16 // k.shape[1])
     queries = to_blocks(q, even_block_size(length, block_size)).transpose(0, 3, 1, 2, 4)
     count = queries.shape[2]
     wide = jnp.promote_types(q.dtype, jnp.float32)
     scale = width**-0.5 if scale is None else scale
     real = jnp.ones(k.shape[:2], bool) if mask is None else mask
-    bias = jnp.where(real, jnp.zeros((), wide), -jnp.inf)[:, None, None]
+    bias = jnp.where(real, jnp.zeros((), wide), -jnp.inf)[:, None, :, None]
 
     def attend_head(number: Int[Array, ""], queries: Array, keys: Array, values: Array, bias: Array) -> Sums:
         def attend(i: Int[Array, ""]) -> Sums:
-            logits = jnp.einsum("sk,kj->sj", queries[i] * scale, keys, preferred_element_type=wide) + bias
-            peak, total, weights = exponentials(logits, drop and drop.at(number * count + i))
+            logits = jnp.einsum("sk,jk->js", queries[i] * scale, keys, preferred_element_type=wide) + bias
+            peak, total, weights = exponentials(logits, drop and drop.at(number * count + i), axis=-2)
             weights = weights.astype(values.dtype)
-            return Sums(peak, total, jnp.einsum("sj,vj->sv", weights, values, preferred_element_type=wide))
+            return Sums(peak.T, total.T, jnp.einsum("js,jv->sv", weights, values, preferred_element_type=wide))
 
         return each(recomputed(attend), jnp.arange(count), in_turn=in_turn)
 
-    # Keys and values with a token per column: with one per row, the gradients of both products take twice as long.
-    columns = (jnp.moveaxis(x, 1, 3) for x in (k, v))
-    out = each_head(attend_head, queries, *columns, jnp.broadcast_to(bias, (batch, heads, *bias.shape[2:])))
+    # A row of weights for every key, not for every query: XLA's CPU backend sums over rows with vector instructions, over
+    # columns without, and the products of the backward pass are faster too.
+    keys, values = (x.swapaxes(1, 2) for x in (k, v))
+    out = each_head(attend_head, queries, keys, values, jnp.broadcast_to(bias, (batch, heads, *bias.shape[2:])))
     return out[:, :length].astype(v.dtype)
 
 
