@@ -208,8 +208,8 @@ def attend_by_blocks(
 
         return each(recomputed(attend), jnp.arange(count), in_turn=in_turn)
 
-    # A row of weights for every key, not for every query: XLA's CPU backend sums over rows with vector instructions, over
-    # columns without, and the products of the backward pass are faster too.
+    # A row of weights for every key, not for every query: XLA's CPU backend adds rows up with vector instructions, and
+    # the products of the backward pass are faster too.
     keys, values = (x.swapaxes(1, 2) for x in (k, v))
     out = each_head(attend_head, queries, keys, values, jnp.broadcast_to(bias, (batch, heads, *bias.shape[2:])))
     return out[:, :length].astype(v.dtype)
