@@ -14,7 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from lra.flops import program_flops
+from lra.hardware import keep_freed_memory
 
+STEADY = 2  # runs until a step uses as much memory as it ever will
 WARM_UP, FEWEST = 1, 4  # runs before and at least during the measurement
 STABLE = 0.02  # the medians of the even and the odd repetitions differ by no more than this share
 PATIENCE = 4.0  # times the seconds that were asked for, after which a restless machine is taken as it is
@@ -62,9 +64,13 @@ def compile_program(step: Callable[..., Any], arguments: tuple[Any, ...], *, adv
 def measure(program: Program, *, seconds: float, dtype: Any) -> dict[str, Any]:
     """Time, operations and memory of a program, as a speed file has them; `dtype` is that of the device's peak."""
     temporary, total = compiled_bytes(program.compiled)
+    run = program.runner()
     before = resident_bytes() if forget_highest() else None
-    times = time_steps(program.runner(), seconds)
+    for _ in range(STEADY):
+        jax.block_until_ready(run())
     after = resident_bytes()
+    keep_freed_memory()  # as in training; it would count as in use
+    times = time_steps(run, seconds)
     median, p10, p90 = (float(np.quantile(times, q)) for q in (0.5, 0.1, 0.9))
     device = device_peak_bytes()  # read before the peak of the device is measured, which takes memory of its own
     peak = matrix_peak(dtype)

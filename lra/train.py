@@ -1,6 +1,5 @@
 """The child that trains: `python -m lra.train <work folder> <parent>`. One run, from configuration to test accuracy."""
 
-import ctypes
 import json
 import math
 import time
@@ -19,6 +18,7 @@ from lra.config import BenchConfig
 from lra.data_order import examples_at
 from lra.devices import Devices, find_devices
 from lra.evaluate import Evaluation, evaluate
+from lra.hardware import keep_freed_memory
 from lra.optimiser import build_optimiser
 from lra.progress import TrainingProgress
 from lra.record import HISTORY_FILE, PREDICTIONS_FILE, write_json, write_predictions
@@ -261,17 +261,6 @@ def use_compile_cache(folder: Path) -> None:
     """
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-
-
-def keep_freed_memory() -> None:
-    """Has the C library (glibc) keep what a step frees for the next one, where large blocks went back to the system.
-
-    To map them anew takes up to a quarter of a step. Speed cells do without, since they measure memory.
-    """
-    most_mapped, trim_threshold = -4, -1
-    if adjust := getattr(ctypes.CDLL(None), "mallopt", None):
-        adjust(most_mapped, 0)
-        adjust(trim_threshold, -1)
 
 
 if __name__ == "__main__":

@@ -79,6 +79,17 @@ def test_the_memory_of_a_process_is_that_of_its_own_cell():
     assert 60 * 2**20 < int(done.stdout) < 80 * 2**20
 
 
+def test_memory_is_read_before_freed_memory_is_kept_and_time_taken_after(monkeypatch):
+    """Kept memory would count as in use; steps are timed as training runs them, with it."""
+    order = []
+    for name in ("resident_bytes", "keep_freed_memory", "time_steps"):
+        real = getattr(timing, name)
+        monkeypatch.setattr(timing, name, lambda *given, name=name, real=real: order.append(name) or real(*given))
+    program = compile_program(lambda x: x @ x, (jnp.ones((8, 8)),))
+    timing.measure(program, seconds=0.01, dtype=jnp.float32)
+    assert order[:4] == ["resident_bytes", "resident_bytes", "keep_freed_memory", "time_steps"]
+
+
 def test_no_system_without_a_count_of_memory_says_zero(monkeypatch):
     monkeypatch.setattr(timing, "Path", lambda name: Path("/does/not/exist"))
     assert timing.resident_bytes() is None
