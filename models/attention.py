@@ -187,11 +187,11 @@ def attend_by_blocks(
     """`dense_attention` by blocks of queries; one after the other, never all L x M weights are in memory.
 
     On a CPU one head of one example follows the other too: the weights at work stay in a core's cache. By default a
-    block has 64 queries, and more where keys are so few that 2^16 weights, 256 KiB, allow it.
+    block has 64 queries there and 128 elsewhere, and more where keys are so few that 2^16 weights, 256 KiB, allow it.
     """
     require_boolean(mask)
     batch, length, heads, width = q.shape
-    block_size = block_size or max(64, 2**16 // k.shape[1])
+    block_size = block_size or max(64 if jax.default_backend() == "cpu" else 128, 2**16 // k.shape[1])
     queries = to_blocks(q, even_block_size(length, block_size)).transpose(0, 3, 1, 2, 4)
     count = queries.shape[2]
     wide = jnp.promote_types(q.dtype, jnp.float32)
