@@ -92,8 +92,12 @@ def _pairs(split: Split, sequences: np.ndarray, window: int) -> np.ndarray:
     counts = np.zeros((len(sequences), _HASHES), np.float32)
     for row, sequence in enumerate(sequences):
         tokens = split.sequence(sequence).astype(np.uint64)
-        for distance in range(1, min(window, len(tokens))):
-            pair = (tokens[:-distance] << np.uint64(16) | tokens[distance:]) << np.uint64(8) | np.uint64(distance)
-            spread = pair * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(52)  # Fibonacci hashing: the upper 12 bits
-            counts[row] += np.bincount(spread.astype(np.int64), minlength=_HASHES)
+        pairs = [
+            (tokens[:-distance] << np.uint64(16) | tokens[distance:]) << np.uint64(8) | np.uint64(distance)
+            for distance in range(1, min(window, len(tokens)))
+        ]
+        if pairs:
+            # Fibonacci hashing: the upper 12 bits.
+            spread = np.concatenate(pairs) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(52)
+            counts[row] = np.bincount(spread.astype(np.int64), minlength=_HASHES)
     return counts
