@@ -79,8 +79,8 @@ def sinkhorn_attention(
             (shares.astype(x.dtype) @ x.reshape(len(x), -1)).reshape(x.shape) for x in (keys, values)
         )
         both = (jnp.concatenate(pair, axis=1) for pair in ((mixed_keys, keys), (mixed_values, values)))
-        queries, *both = (x[:, :, None] for x in (queries, *both))
-        return softmax_sums(queries, *both, bias=bias, drop=drop and drop.at(number))
+        one_head = (x[:, :, None] for x in (queries, *both))
+        return softmax_sums(*one_head, bias=bias, drop=drop and drop.at(number))
 
     by_head = (to_blocks(x, block_size).transpose(0, 3, 1, 2, 4) for x in (q, k, v))
     return each_head(recomputed(attend_head), shares, *by_head, bias)[:, : q.shape[1]].astype(v.dtype)
