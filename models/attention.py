@@ -88,28 +88,30 @@ def softmax_sums(
         logits = logits + bias
     if allowed is not None:
         logits = jnp.where(allowed, logits, -jnp.inf)
-    return sums_of_logits(logits, v, drop)
+    sums = sums_of_logits("...sj,...jv->...sv", logits, v.swapaxes(-3, -2), drop)
+    return Sums(*(jnp.swapaxes(x, -3, -2) for x in sums))
 
 
-def sums_of_logits(logits: Float[Array, "*N H S J"], v: Float[Array, "*N J H V"], drop: Drop | None = None) -> Sums:
-    """The sums of softmax(logits) V; a pair at -inf is not allowed."""
-    peak, total, weights = exponentials(logits, drop)
-    weights = weights.astype(v.dtype)
-    values = jnp.einsum("...sj,...jv->...sv", weights, v.swapaxes(-3, -2), preferred_element_type=logits.dtype)
-    return Sums(*(jnp.swapaxes(x, -3, -2) for x in (peak, total, values)))
+def sums_of_logits(
+    product: str,
+    logits: Float[Array, "..."],
+    v: Float[Array, "..."],
+    drop: Drop | None = None,
+    *,
+    axis: int = -1,
+) -> Sums:
+    """The sums of softmax(logits) V over `axis` of the logits, one of the last two; a pair at -inf is not allowed.
 
-
-def exponentials(
-    logits: Float[Array, "..."], drop: Drop | None = None, *, axis: int = -1
-) -> tuple[Float[Array, "..."], Float[Array, "..."], Float[Array, "..."]]:
-    """The peak of the logits over `axis`, that of keys, the sum of exp(logits - peak), and these weights themselves,
-    some of them dropped.
+    `product` is the einsum of the weights, laid out as the logits are, and the values: `sj,jv->sv`.
     """
     # The peak cancels out of every quotient of the sums, so it needs no gradient.
     peak = jax.lax.stop_gradient(jnp.maximum(logits.max(axis, keepdims=True), jnp.finfo(logits.dtype).min))
     peak = checkpoint_name(peak, PEAK)
     weights = jnp.exp(logits - peak)
-    return peak, weights.sum(axis, keepdims=True), drop(weights) if drop else weights
+    total = weights.sum(axis, keepdims=True)
+    weights = (drop(weights) if drop else weights).astype(v.dtype)
+    values = jnp.einsum(product, weights, v, preferred_element_type=logits.dtype)
+    return Sums(jnp.moveaxis(peak, axis, -1), jnp.moveaxis(total, axis, -1), values)
 
 
 def _merged(a: Sums, b: Sums) -> Sums:
@@ -202,9 +204,7 @@ def attend_by_blocks(
     def attend_head(number: Int[Array, ""], queries: Array, keys: Array, values: Array, bias: Array) -> Sums:
         def attend(i: Int[Array, ""]) -> Sums:
             logits = jnp.einsum("sk,jk->js", queries[i] * scale, keys, preferred_element_type=wide) + bias
-            peak, total, weights = exponentials(logits, drop and drop.at(number * count + i), axis=-2)
-            weights = weights.astype(values.dtype)
-            return Sums(peak.T, total.T, jnp.einsum("js,jv->sv", weights, values, preferred_element_type=wide))
+            return sums_of_logits("js,jv->sv", logits, values, drop and drop.at(number * count + i), axis=-2)
 
         return each(recomputed(attend), jnp.arange(count), in_turn=in_turn)
 

@@ -13,10 +13,10 @@ from models.attention import (
     Sums,
     each,
     even_block_size,
-    exponentials,
     joined,
     recomputed,
     require_boolean,
+    sums_of_logits,
     to_blocks,
 )
 from models.mixer import AttentionMixer, Growth, Sizes, split_heads
@@ -68,10 +68,7 @@ def synthesizer_attention(
         def attend(example: tuple[Array, Array, Array, list[Array], list[tuple[Array, ...]]]) -> Sums:
             which, bias, values, rows, shared = example
             logits = sum(part.logits(row, *more) for part, row, more in zip(parts, rows, shared, strict=True))
-            draws = drop and drop.at(number * batch + which)
-            peak, total, weights = exponentials(logits + bias[None], draws)
-            weights = weights.astype(values.dtype)
-            return Sums(peak, total, jnp.einsum("sj,vj->sv", weights, values, preferred_element_type=wide))
+            return sums_of_logits("sj,vj->sv", logits + bias[None], values, drop and drop.at(number * batch + which))
 
         own = ([x[head, i] for x in rows], jax.tree.map(lambda x: x[head], shared))
         of_all = jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape[1:])), own)
