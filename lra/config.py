@@ -119,11 +119,16 @@ class SpeedConfig:
 
 @dataclasses.dataclass
 class LimitsConfig:
-    """Minutes after which a child is stopped and recorded as timed out; attempts after which a failed run is left."""
+    """What a child may take.
+
+    Minutes after which it is stopped and recorded as timed out; attempts after which a failed run is left; cores of a
+    CPU that a run trains on, with others beside it on the rest, or None for all.
+    """
 
     train_minutes: float = MISSING
     cell_minutes: float = MISSING
     attempts: int = 3
+    cores: int | None = None
 
 
 @dataclasses.dataclass
@@ -380,7 +385,7 @@ POSITIVE = {
     "speed.encoder": ENCODER_SIZES,
     "train": ("steps", "batch_size", "learning_rate", "evaluate_every", "clip_norm", "minutes"),
     "speed": ("batch_size", "seconds"),
-    "limits": ("train_minutes", "cell_minutes", "attempts"),
+    "limits": ("train_minutes", "cell_minutes", "attempts", "cores"),
 }
 NOT_NEGATIVE = ("warmup_steps", "weight_decay")
 FOLDERS = ("results", "work_dir", "cache_dir", "data_dir")

@@ -1,4 +1,4 @@
-"""What a person sees while a model trains: a bar with rate and time left, or plain lines where there is no terminal."""
+"""What a person sees while a model trains: a bar with rate and time left, or plain lines without one of its own."""
 
 import sys
 import time
@@ -9,11 +9,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class TrainingProgress:
-    """Progress of one run; use it as a context."""
+    """Progress of one run; use it as a context. Without `bar`, or a terminal, there are lines only."""
 
-    def __init__(self, title: str, steps: int) -> None:
+    def __init__(self, title: str, steps: int, *, bar: bool = True) -> None:
         self.title, self.steps, self.started, self.first = title, steps, time.monotonic(), 0
         self.console = Console(stderr=True)
+        self.plain = not (bar and sys.stderr.isatty())
+        self.rate = 0.0  # steps a second
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -23,7 +25,7 @@ class TrainingProgress:
             TextColumn("{task.fields[figures]}"),
             console=self.console,
             transient=True,
-            disable=not sys.stderr.isatty(),
+            disable=self.plain,
         )
         self.task = self.bar.add_task(title, total=steps, rate="compiling", figures="")
 
@@ -51,12 +53,13 @@ class TrainingProgress:
         timed = done - self.first - 1
         if timed == 0:
             self.started = time.monotonic()  # the first step compiles and says nothing about the rate
-        rate = timed / max(time.monotonic() - self.started, 1e-9)
-        self.bar.update(self.task, completed=done, rate=f"{rate:.1f} steps/s" if timed else "compiling")
+        self.rate = timed / max(time.monotonic() - self.started, 1e-9)
+        self.bar.update(self.task, completed=done, rate=f"{self.rate:.1f} steps/s" if timed else "compiling")
 
     def evaluated(self, step: int, loss: float, accuracy: float) -> None:
         """Shows the figures of an evaluation."""
         figures = f"loss {loss:.3f}, validation {100 * accuracy:.1f} %"
         self.bar.update(self.task, figures=figures)
-        if not sys.stderr.isatty():
-            self.say(f"step {step:,} of {self.steps:,}, {figures}")
+        if self.plain:
+            left = f", about {(self.steps - step) / self.rate:.0f} s left" if self.rate and step < self.steps else ""
+            self.say(f"step {step:,} of {self.steps:,}, {figures}{left}")

@@ -93,9 +93,10 @@ class Run:
         computed = {key: value for key, value in identity(self.config).items() if key != "seed"}
         return record.config_hash(computed | {"data": self.task.fingerprint, "versions": versions})
 
-    def specification(self) -> dict[str, Any]:
-        """What the children are told."""
+    def specification(self, *, alone: bool = True) -> dict[str, Any]:
+        """What the children are told: also whether the terminal is theirs, or another run writes to it too."""
         return {
+            "alone": alone,
             "config": dump(self.config),
             "title": self.title,
             "hash": f"{self.hash}, seed {self.config.seed}",
@@ -176,7 +177,7 @@ def _attempt(run: Run, supervisor: Supervisor, lease: Lease, attempts: int) -> s
     started = datetime.now(UTC)
     if run.config.force:
         shutil.rmtree(run.work_folder / "checkpoints", ignore_errors=True)
-    folder = prepare(run.work_folder, run.specification())
+    folder = prepare(run.work_folder, run.specification(alone=supervisor.at_once == 1))
     tracker = Tracker(run.config.tracking, folder)
     minutes = run.config.limits.train_minutes
     outcome = supervisor.run_child("lra.train", folder, minutes=minutes, started=lease.include)

@@ -44,6 +44,7 @@ TINY = (
     "encoder.dropout=0.1",
     "train.batch_size=8",
     "train.warmup_steps=2",
+    "limits.cores=null",
 )
 STEPS_A_KILL = 16  # more than a killed attempt gets through on most machines
 LONGEST_DELAY = 0.2  # seconds from the moment that is waited for to the kill

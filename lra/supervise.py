@@ -34,33 +34,34 @@ class Outcome:
 
 
 class Supervisor:
-    """Runs one child at a time and passes signals on to it.
+    """Runs a child in each thread that asks for one, and passes signals on to them.
 
-    SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 ask the child to stop, once; `interrupted` is set from then on, and `signal` is
-    the one that came.
+    SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 ask the children to stop, once; `interrupted` is set from then on, and `signal`
+    is the one that came. `at_once` says how many run side by side.
     """
 
     def __init__(self) -> None:
         self.interrupted = False
         self.signal: int | None = None
         self.ends = math.inf  # when a child that was asked to stop is waited for no longer
-        self.child: subprocess.Popen | None = None
+        self.at_once = 1
+        self.children: set[subprocess.Popen] = set()
         for number in STOP_SIGNALS:
             signal.signal(number, self._pass_on)
 
     def stop(self) -> None:
-        """Asks the child to stop, as a signal would."""
+        """Asks the children to stop, as a signal would."""
         if not self.interrupted:
-            self.interrupted = True
             self.ends = time.monotonic() + GRACE_SECONDS
-            if self.child is not None:
-                self.child.terminate()
+            self.interrupted = True
+            for child in tuple(self.children):
+                child.terminate()
 
     def abandon(self) -> None:
-        """Ends the child at once: what it writes to belongs to somebody else now."""
+        """Ends the children at once: what they write to belongs to somebody else now."""
         self.interrupted, self.ends = True, 0.0
-        if self.child is not None:
-            self.child.kill()
+        for child in tuple(self.children):
+            child.kill()
 
     def run_child(
         self, module: str, folder: Path, *, minutes: float, started: Callable[[int], None] = lambda pid: None
@@ -75,13 +76,15 @@ class Supervisor:
         kills_before = _out_of_memory_kills()
         command = [sys.executable, "-m", module, str(folder), str(os.getpid())]
         # In a session of its own: Ctrl-C reaches the supervisor alone, which passes it on.
-        self.child = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+        child = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+        self.children.add(child)
         try:
-            started(self.child.pid)
-            self._catch_up()
-            code = self._wait(self.child, 60 * minutes)
+            started(child.pid)
+            self._catch_up(child)
+            code = self._wait(child, 60 * minutes)
         finally:
-            self._end()
+            self._end(child)
+            self.children.remove(child)
         if code is None and not self.interrupted:
             return Outcome("timed_out", f"stopped after {minutes:g} minutes")
         return self._outcome(code or 0, read_json(folder / OUTCOME_FILE), kills_before)
@@ -107,10 +110,9 @@ class Supervisor:
         status = "interrupted" if code == EXIT_CODES["interrupted"] else "failed"
         return Outcome(status, f"exit code {code}")
 
-    def _end(self) -> None:
+    def _end(self, child: subprocess.Popen) -> None:
         """Sees to it that the child is gone: asks it to stop, and kills it if it does not."""
-        child, self.child = self.child, None
-        if child is None or child.poll() is not None:
+        if child.poll() is not None:
             return
         child.terminate()
         try:
@@ -119,10 +121,10 @@ class Supervisor:
             child.kill()
             child.wait()
 
-    def _catch_up(self) -> None:
+    def _catch_up(self, child: subprocess.Popen) -> None:
         """Passes on a signal that came while the child was being started."""
-        if self.interrupted and self.child is not None:
-            self.child.terminate()
+        if self.interrupted:
+            child.terminate()
 
     def _pass_on(self, number: int, frame: Any) -> None:
         self.signal = self.signal or number

@@ -3,6 +3,7 @@
 import json
 import math
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -229,7 +230,7 @@ def work(folder: Path, specification: dict[str, Any]) -> tuple[str, str | None]:
     use_compile_cache(Path(config.cache_dir).expanduser() / "compiled")
     keep_freed_memory()
     task = child.load_task(config.task)
-    with TrainingProgress(specification["title"], config.train.steps) as progress:
+    with TrainingProgress(specification["title"], config.train.steps, bar=specification["alone"]) as progress:
         belongs_to = {"run": specification["hash"], "data": task.fingerprint}
         training = Training(config, task, folder, belongs_to, progress.say)
         status, error = "complete", None
@@ -259,6 +260,8 @@ def use_compile_cache(folder: Path) -> None:
 
     However small: parameters are drawn by some thirty programs that most runs of a sweep have in common.
     """
+    # One that another run is just writing can't be read: it is compiled here too.
+    warnings.filterwarnings("ignore", "Error reading persistent compilation cache")
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 

@@ -54,6 +54,14 @@ def slow(folder: Path) -> None:
     complete(folder)
 
 
+def meet(folder: Path) -> None:
+    """Completes once another run's child has come too; tells on which cores it was."""
+    (folder / "came").write_text(json.dumps(sorted(os.sched_getaffinity(0))))
+    while len(list(folder.parent.glob("*/came"))) < 2:
+        time.sleep(0.01)
+    complete(folder)
+
+
 def measured(folder: Path) -> None:
     (folder / "result.json").write_text(json.dumps(CELL))
     leave(folder, "complete", None)

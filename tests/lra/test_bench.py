@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from lra import bench, lease, record
+from lra import bench, hardware, lease, record
 from lra.bench import main
 from lra.runs import Run
 from lra.soak import processes
@@ -112,6 +112,52 @@ def test_a_run_that_fails_again_and_again_is_left_after_the_stated_number(fake, 
     assert fake.started == 0
     assert "failed 2 times, last with: RuntimeError: no such luck. Try again with force=true" in capfd.readouterr().err
     assert fake("complete", more=["force=true"]) == 0
+
+
+several_cores = pytest.mark.skipif(len(hardware.core_groups(1)) < 2, reason="needs two cores")
+
+
+@several_cores
+def test_runs_that_keep_to_a_core_train_side_by_side_on_different_ones(fake, monkeypatch):
+    assert fake("meet", "meet", seeds="0,1", more=["limits.cores=1"]) == 0
+    first, second = (json.loads((fake.run(seed).work_folder / "came").read_text()) for seed in (0, 1))
+    assert (len(first), len(second)) == (1, 1)
+    assert first != second
+    assert [fake.score(seed)["hardware"]["count"] for seed in (0, 1)] == [1, 1]
+    told = record.read_json(fake.run().work_folder / "specification.json")
+    assert not told["alone"]  # the terminal has room for one bar
+    assert record.read_json(fake.run().speed_file)["hardware"]["count"] == hardware.describe()["count"]
+    memory = hardware.describe() | {"memory_bytes": bench.MEMORY_EACH}
+    monkeypatch.setattr(hardware, "describe", lambda: memory)
+    assert fake("complete", "complete", seeds="2,3", more=["limits.cores=1"]) == 0
+    assert record.read_json(fake.run(3).work_folder / "specification.json")["alone"]
+
+
+@several_cores
+def test_a_signal_stops_all_that_train_side_by_side_and_nothing_starts_after_it(fake, start):
+    process, _ = start("count_signals", "count_signals", more=["limits.cores=1"], seeds="0,1,2")
+    for seed in (0, 1):
+        wait_for(fake.run(seed).work_folder / "ready", process)
+    os.kill(process.pid, signal.SIGINT)
+    process.join(30)
+    assert process.exitcode == 75
+    assert [(fake.run(seed).work_folder / "came").read_text() for seed in (0, 1)] == [f"[{signal.SIGTERM.value}]"] * 2
+    assert [(fake.score(seed) or {}).get("status") for seed in range(3)] == ["interrupted", "interrupted", None]
+
+
+@several_cores
+def test_what_ends_the_command_lets_the_run_beside_it_save_first(fake, start):
+    """One score file is spoilt after the command has looked at it, while the other run trains."""
+    process, log = start("count_signals", "slow", more=["limits.cores=1"], seeds="0,1")
+    folders = [fake.run(seed).work_folder for seed in (0, 1)]
+    for folder in folders:
+        wait_for(folder / "behaviour", process)
+    stopped = int((folders[0] / "behaviour").read_text() == "slow")
+    fake.run(1 - stopped).score_file.mkdir(parents=True)
+    process.join(30)
+    assert process.exitcode == 3
+    assert log.read_text().splitlines()[-1].startswith("lra.bench: cannot write")
+    assert fake.score(stopped)["status"] == "interrupted"
 
 
 def test_force_repeats_what_is_complete(fake):
@@ -216,10 +262,10 @@ def start(fake, tmp_path):
     """Starts the command beside the test; returns its process and its log."""
     started = []
 
-    def begin(*behaviours, more=()):
+    def begin(*behaviours, more=(), seeds="0"):
         assert fake.run().hash  # which builds the data
         log = tmp_path / f"log{len(started)}"
-        process = processes.Process(target=bench_process, args=(log, fake.arguments(*more), behaviours))
+        process = processes.Process(target=bench_process, args=(log, fake.arguments(*more, seeds=seeds), behaviours))
         process.start()
         started.append(process)
         return process, log
