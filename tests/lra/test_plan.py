@@ -99,7 +99,7 @@ def test_one_that_fails_is_named_and_stops_nothing_else(monkeypatch, capsys):
     fake_plans(monkeypatch, local=ValueError("no such shape\nand more"))
     assert main([*RUNS, "rate=1"]) == 3
     out, err = capsys.readouterr()
-    assert re.search(r"bigbird +listops +mini +128 +32 +800 +1,234 +2,000.0 +3 +– +0.44 *\n", out)
+    assert re.search(r"bigbird +listops +mini +128 +32 +600 +1,234 +2,000.0 +3 +– +0.33 *\n", out)
     named = "local on listops, mini: not compiled, ValueError: no such shape"
     assert err.splitlines()[-1] == f"lra.plan: {named}"
     assert err.splitlines()[1].startswith(f"2 of 3: {named}; 0 s, about 0 min left")
