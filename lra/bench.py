@@ -102,15 +102,14 @@ def _train(runs: Sequence[Run], supervisor: Supervisor, cores: int | None) -> di
             supervisor.stop()  # nor does any other go on
             raise
 
-    groups = hardware.core_groups(cores) if processes.count() == 1 else []
+    most = max(1, hardware.describe()["memory_bytes"] // MEMORY_EACH)
+    groups = hardware.core_groups(cores)[: min(most, len(runs))] if processes.count() == 1 else []
+    supervisor.at_once = max(1, len(groups))
     if not groups:
         return {run.score_file: make(run) for run in runs}
-    most = hardware.describe()["memory_bytes"] // MEMORY_EACH
-    groups = groups[: max(1, min(most, len(runs)))]
     free: queue.SimpleQueue[set[int]] = queue.SimpleQueue()
     for group in groups:
         free.put(group)
-    supervisor.at_once = len(groups)
     with ThreadPoolExecutor(len(groups), initializer=lambda: hardware.keep_to(free.get())) as workers:
         return dict(zip((run.score_file for run in runs), workers.map(make, runs), strict=True))
 
