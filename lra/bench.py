@@ -5,15 +5,15 @@ out-of-memory kill or a hang becomes a recorded status and the rest goes on.
 Exit codes: 0 done; 2 bad input, nothing started; 3 some runs failed; 75 interrupted, run again.
 """
 
+import contextlib
 import itertools
-import queue
 import signal
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from lra import hardware, processes
+from lra import cores, processes
 from lra.cells import measure_speed
 from lra.child import STOP_SIGNALS
 from lra.cluster.sender import cluster_of, distribute
@@ -25,8 +25,6 @@ from lra.summary import print_summary
 from lra.supervise import Supervisor
 from lra.variants import variant_names
 from tasks.errors import DataError
-
-MEMORY_EACH = 2**31  # bytes for each of the runs that train side by side
 
 
 def main(arguments: Sequence[str], *, repeat: bool = False) -> int:
@@ -78,8 +76,8 @@ def execute(runs: Sequence[Run], supervisor: Supervisor, *, repeat: bool = False
     found: dict[Path, str] = {}
     todo = list(runs)
     for _ in range(runs[0].config.limits.attempts if repeat else 1):
-        for cores, together in itertools.groupby(todo, key=lambda run: run.config.limits.cores):
-            found |= _train(list(together), supervisor, cores)
+        for size, together in itertools.groupby(todo, key=lambda run: run.config.limits.cores):
+            found |= _train(list(together), supervisor, size)
         todo = [run for run in todo if may_fail_again(run)]
     statuses = [*found.values()]
     first = processes.number() == 0
@@ -92,8 +90,8 @@ def execute(runs: Sequence[Run], supervisor: Supervisor, *, repeat: bool = False
     return 0 if all(status == "complete" for status in statuses) else 3
 
 
-def _train(runs: Sequence[Run], supervisor: Supervisor, cores: int | None) -> dict[Path, str]:
-    """Makes these runs, one after the other or side by side on `cores` each; the status of each by its score file."""
+def _train(runs: Sequence[Run], supervisor: Supervisor, size: int | None) -> dict[Path, str]:
+    """Makes these runs, one after the other or side by side on `size` cores each; the status by the score file."""
 
     def make(run: Run) -> str:
         try:
@@ -102,16 +100,13 @@ def _train(runs: Sequence[Run], supervisor: Supervisor, cores: int | None) -> di
             supervisor.stop()  # nor does any other go on
             raise
 
-    most = max(1, hardware.describe()["memory_bytes"] // MEMORY_EACH)
-    groups = hardware.core_groups(cores)[: min(most, len(runs))] if processes.count() == 1 else []
-    supervisor.at_once = max(1, len(groups))
-    if not groups:
-        return {run.score_file: make(run) for run in runs}
-    free: queue.SimpleQueue[set[int]] = queue.SimpleQueue()
-    for group in groups:
-        free.put(group)
-    with ThreadPoolExecutor(len(groups), initializer=lambda: hardware.keep_to(free.get())) as workers:
-        return dict(zip((run.score_file for run in runs), workers.map(make, runs), strict=True))
+    with contextlib.ExitStack() as claims:
+        groups = cores.divide(size, len(runs), claims) if processes.count() == 1 else []
+        supervisor.at_once = max(1, len(groups))
+        if not groups:
+            return {run.score_file: make(run) for run in runs}
+        with ThreadPoolExecutor(len(groups), initializer=lambda: cores.keep_to(groups.pop())) as workers:
+            return dict(zip((run.score_file for run in runs), workers.map(make, runs), strict=True))
 
 
 if __name__ == "__main__":

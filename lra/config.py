@@ -122,7 +122,7 @@ class LimitsConfig:
     """What a child may take.
 
     Minutes after which it is stopped and recorded as timed out; attempts after which a failed run is left; cores of a
-    CPU that a run trains on, with others beside it on the rest, or None for all.
+    CPU that a run trains on, with others beside it on the rest, or None for all; a cluster divides them by itself.
     """
 
     train_minutes: float = MISSING

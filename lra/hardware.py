@@ -47,23 +47,6 @@ def use_cores(count: int) -> None:
     os.sched_setaffinity(0, allowed[-count:])
 
 
-def core_groups(size: int | None) -> list[set[int]]:
-    """This process's cores in groups of `size`, for work side by side; none where work is not divided by cores.
-
-    That is so without a size, with an accelerator, and where the system does not keep processes to cores.
-    """
-    if size is None or accelerator() or not hasattr(os, "sched_setaffinity"):
-        return []
-    cores = sorted(os.sched_getaffinity(0))
-    size = min(size, len(cores))
-    return [set(cores[first : first + size]) for first in range(0, len(cores) - size + 1, size)]
-
-
-def keep_to(cores: set[int]) -> None:
-    """Keeps this thread, and the processes that it starts, to these cores."""
-    os.sched_setaffinity(0, cores)
-
-
 def place() -> str:
     """This machine and those of its devices that are ours, fit for a folder: where one measures at a time."""
     devices = os.environ.get("SLURM_JOB_GPUS") or os.environ.get("CUDA_VISIBLE_DEVICES") or ""

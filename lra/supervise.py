@@ -58,7 +58,7 @@ class Supervisor:
                 child.terminate()
 
     def abandon(self) -> None:
-        """Ends the children at once: what they write to belongs to somebody else now."""
+        """Ends the children at once: what one of them writes to belongs to somebody else now."""
         self.interrupted, self.ends = True, 0.0
         for child in tuple(self.children):
             child.kill()

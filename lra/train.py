@@ -260,7 +260,7 @@ def use_compile_cache(folder: Path) -> None:
 
     However small: parameters are drawn by some thirty programs that most runs of a sweep have in common.
     """
-    # One that another run is just writing can't be read: it is compiled here too.
+    # One that can't be read, as when another run is just writing it, is compiled here too.
     warnings.filterwarnings("ignore", "Error reading persistent compilation cache")
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
