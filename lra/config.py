@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import functools
 import itertools
+import json
 import re
 from collections.abc import Iterable, Sequence
 from enum import Enum
@@ -249,8 +250,7 @@ def compose_run(overrides: Sequence[str]) -> BenchConfig:
 
 def dump(config: BenchConfig) -> dict[str, Any]:
     """The configuration as plain values for JSON."""
-    plain: Any = OmegaConf.to_container(OmegaConf.structured(config), resolve=True, enum_to_str=True)
-    return plain
+    return json.loads(json.dumps(dataclasses.asdict(config), default=attrgetter("name")))
 
 
 def identity(config: BenchConfig) -> dict[str, Any]:
@@ -258,6 +258,11 @@ def identity(config: BenchConfig) -> dict[str, Any]:
     kept = {key: value for key, value in dump(config).items() if key not in NOT_IDENTITY}
     kept["task"] = {key: value for key, value in kept["task"].items() if key not in NOT_IDENTITY}
     return kept
+
+
+def may_change_identity(override: str) -> bool:
+    """Whether an override sets something that decides what the run computes."""
+    return re.split("[.=]", override.lstrip("+"))[0] not in NOT_IDENTITY
 
 
 def _compose(overrides: Sequence[str]) -> DictConfig:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lra import child, hardware, processes, record, variants
-from lra.config import BenchConfig, compose_run, dump, identity
+from lra.config import BenchConfig, compose_run, dump, identity, may_change_identity
 from lra.errors import BadInput
 from lra.lease import Lease
 from lra.supervise import Outcome, Supervisor
@@ -43,7 +43,7 @@ class Run:
     def of(cls, overrides: Sequence[str], config: BenchConfig) -> "Run":
         """The run of a composed configuration; its first overrides name variant, task, preset and seed."""
         variant, task = (text.partition("=")[2] for text in overrides[:2])
-        base = [*overrides[:4], *(text for text in overrides[4:] if text.startswith("protocol="))]
+        base = [*overrides[:4], *(text for text in overrides[4:] if not may_change_identity(text))]
         changed, plain = (dict(_flat(identity(each))) for each in (config, compose_run(base)))
         difference = {key: value for key, value in changed.items() if key not in plain or plain[key] != value}
         label = f"{variant}@{record.config_hash(difference)[:8]}" if difference else variant

@@ -72,14 +72,25 @@ def test_a_bench_tries_once(swept, tmp_path, encoded):
     assert swept.scores()["seed0"]["attempts"] == 1
 
 
-def test_seeds_share_a_composition_and_differ_in_the_seed_alone(monkeypatch):
-    composed = []
+@pytest.fixture
+def composed(monkeypatch):
+    """The overrides of everything that Hydra composes; a composition takes longer than all else about a run."""
+    found = []
     compose = config._compose
-    monkeypatch.setattr(config, "_compose", lambda overrides: composed.append(overrides) or compose(overrides))
+    monkeypatch.setattr(config, "_compose", lambda overrides: found.append(overrides) or compose(overrides))
     config._composed.cache_clear()
+    return found
+
+
+def test_a_run_that_computes_what_its_preset_says_is_composed_once(composed):
+    plan_runs(parse(["model=transformer,local", "task=listops,text", "launcher=local", "speed.lengths=[64]"]))
+    assert len(composed) == 4 + 1  # and what `parse` holds the keys against
+
+
+def test_seeds_share_a_composition_and_differ_in_the_seed_alone(composed):
     chosen = ["model=transformer,local", "task=listops", "seed=0,1,2,3,4", "encoder.layers=1", "results=somewhere"]
     runs = plan_runs(parse(chosen))
-    assert len(composed) == 4  # of two variants, as asked for and plain
+    assert len(composed) == 4 + 1  # of two variants, as asked for and plain; and what `parse` holds the keys against
     assert [run.config.seed for run in runs] == 2 * [0, 1, 2, 3, 4]
     runs[0].config.model["window"] = 7
     assert "window" not in plan_runs(parse(chosen))[0].config.model  # what is kept can't be changed from outside
