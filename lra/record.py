@@ -125,11 +125,12 @@ def software() -> dict[str, str]:
 
 
 def git_commit() -> str | None:
-    """The commit that runs, with `+` after it when files were changed; None outside a checkout."""
+    """The commit that runs, with `+` after it when files other than results were changed; None outside a checkout."""
+    status = ["git", "status", "--porcelain", "--", ":!results"]
     run = {"cwd": ROOT, "capture_output": True, "text": True, "timeout": 10, "check": True}
     try:
         commit = subprocess.run(["git", "rev-parse", "HEAD"], **run).stdout.strip()  # type: ignore[call-overload]
-        changed = subprocess.run(["git", "status", "--porcelain"], **run).stdout.strip()  # type: ignore[call-overload]
+        changed = subprocess.run(status, **run).stdout.strip()  # type: ignore[call-overload]
     except (OSError, subprocess.SubprocessError):
         return None
     return commit + ("+" if changed else "")

@@ -122,6 +122,20 @@ def test_versions_and_commit_are_known():
     assert commit is None or set(commit.removesuffix("+")) <= set("0123456789abcdef")
 
 
+def test_a_changed_file_marks_the_commit_but_a_new_result_does_not(tmp_path, monkeypatch):
+    def git(*arguments):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments], cwd=tmp_path, check=True)
+
+    monkeypatch.setattr(record, "ROOT", tmp_path)
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "first")
+    (tmp_path / "results" / "published").mkdir(parents=True)
+    (tmp_path / "results" / "published" / "lecture.json").write_text("{}")
+    assert not record.git_commit().endswith("+")
+    (tmp_path / "train.py").write_text("")
+    assert record.git_commit().endswith("+")
+
+
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match=rf"cannot write into {tmp_path}/file/results: .*results="):
