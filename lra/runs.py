@@ -244,5 +244,5 @@ def prepare(folder: Path, specification: dict[str, Any]) -> Path:
 
 
 def say(text: str) -> None:
-    """One line for the person who waits."""
-    print(text, file=sys.stderr, flush=True)
+    """One line for the person who waits, written at once, as another run's thread may have one too."""
+    print(f"{text}\n", end="", file=sys.stderr, flush=True)

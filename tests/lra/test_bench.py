@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import io
 import json
 import os
 import platform
@@ -11,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from lra import bench, cores, hardware, lease, record
+from lra import bench, cores, hardware, lease, record, runs
 from lra.bench import main
 from lra.runs import Run
 from lra.soak import processes
@@ -239,6 +240,15 @@ def test_overrides_that_change_the_run_have_a_place_of_their_own(encoded):
     assert name == "local"
     assert len(digits) == 8
     assert seed.label == other.label  # seeds of one configuration are one row
+
+
+def test_a_line_is_written_whole_beside_the_lines_of_other_runs(monkeypatch):
+    written = []
+    stream = io.StringIO()
+    stream.write = written.append
+    monkeypatch.setattr(runs.sys, "stderr", stream)
+    runs.say("local on text, seed 0: done")
+    assert [text for text in written if text] == ["local on text, seed 0: done\n"]
 
 
 def wait_for(path, process):
